@@ -12,7 +12,7 @@ import msgspec
 
 from kschedctl.api.container_states import CONTAINER_STATES
 from kschedctl.api.labels import SelectorError, from_label_selector
-from kschedctl.api.objects import LabelSelector, Struct
+from kschedctl.api.objects import Condition, LabelSelector, Struct
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.api.times import seconds_of_duration
 from kschedctl.errors import InputError
@@ -27,6 +27,8 @@ ONLY_THRESHOLDING = "OnlyThresholdingResources"
 PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
 REASONS = ("NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
 OF_ENDED_PODS = ("Succeeded", "Failed", *REASONS)
+WHOLE_CONDITIONS = ("DisruptionTarget", "PodResizePending", "PodResizeInProgress")
+"""The conditions of pods of which all is kept but times."""
 
 
 class Fault(NamedTuple):
@@ -158,6 +160,8 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
             yield Fault("podProtections", "cannot be combined with the older fields, such as evictLocalStoragePods")
         yield from one_of("podProtections.extraEnabled", said.extra_enabled, EXTRA_PROTECTIONS)
         yield from one_of("podProtections.defaultDisabled", said.default_disabled, DEFAULT_PROTECTIONS)
+        if "PodsWithPVC" in said.extra_enabled and "" in self.storage_classes:
+            yield Fault("podProtections.config.PodsWithPVC.protectedStorageClasses", "a name is missing")
         try:
             self.seconds  # noqa: B018 - read for its error
         except InputError as error:
@@ -218,6 +222,12 @@ class MetricsUtilization(Struct, frozen=True):
     source: str = ""
     prometheus: PrometheusQuery | None = None
 
+    def faults(self) -> Iterator[Fault]:
+        if self.source == "KubernetesMetrics" and (self.metrics_server or self.prometheus is not None):
+            yield Fault("metricsUtilization.source", "KubernetesMetrics excludes metricsServer and prometheus")
+        if self.source == "Prometheus" and not (self.prometheus and self.prometheus.query):
+            yield Fault("metricsUtilization.prometheus.query", "must be set")
+
 
 class UtilizationArguments(PluginArguments, frozen=True):
     """What both plugins have that look at how full nodes are: percent by resource."""
@@ -252,6 +262,7 @@ class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
             for name, percent in self.thresholds.items():
                 if percent > self.target_thresholds[name]:
                     yield Fault(f"thresholds[{name}]", "is greater than in targetThresholds")
+        yield from self.metrics_utilization.faults() if self.metrics_utilization else ()
 
     def not_replayed(self) -> Iterator[str]:
         if self.metrics_utilization is not None:
@@ -276,6 +287,21 @@ class PodConditionFilter(Struct, frozen=True):
     status: str = ""
     reason: str = ""
     min_time_since_last_transition_seconds: Unsigned | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it asks for what is kept of pods: of Ready only whether it holds, of others no times."""
+        if self.min_time_since_last_transition_seconds is not None:
+            return False
+        return (self.type == "Ready" and not self.reason) or self.type in WHOLE_CONDITIONS
+
+    def selects(self, condition: Condition) -> bool:
+        """Whether a condition is as the filter says, times aside."""
+        return (
+            self.type in ("", condition.type)
+            and self.status in ("", condition.status)
+            and self.reason in ("", condition.reason)
+        )
 
 
 class PodLifeTimeArgs(SelectingArguments, frozen=True):
@@ -304,8 +330,8 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
     def not_replayed(self) -> Iterator[str]:
         if any(state in OF_ENDED_PODS for state in self.states):
             yield "states of pods that have ended, which no scheduler counts"
-        if self.conditions:
-            yield "conditions"
+        if not all(condition.is_known for condition in self.conditions):
+            yield f"conditions but for the status of Ready, and {', '.join(WHOLE_CONDITIONS)} without times"
 
 
 class RemovePodsHavingTooManyRestartsArgs(SelectingArguments, frozen=True):

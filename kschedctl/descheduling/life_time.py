@@ -6,12 +6,13 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.container_states import ContainersTold
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Condition, Pod
 from kschedctl.descheduling.arguments import PodLifeTimeArgs
 from kschedctl.descheduling.evictions import EvictionResult
 from kschedctl.descheduling.plugin import DeschedulerPlugin
 from kschedctl.descheduling.states import in_states
 
+READY = Condition("Ready", "True")
 SECOND = 10**6
 """In microseconds."""
 
@@ -24,7 +25,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
     def run(self) -> None:
         chosen = self.seen.chosen(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.evictable(chosen & self.seen.where(self._is_meant))
-        positions = positions[(self._is_old & self._is_in_states & self._has_exit_code)[positions]]
+        positions = positions[
+            (self._is_old & self._is_in_states & self._has_exit_code & self._has_condition)[positions]
+        ]
         oldest_first = positions[np.argsort(self.seen.created[positions], kind="stable")]
         for position in oldest_first.tolist():
             if self.evict(position) is EvictionResult.TOTAL_LIMIT:
@@ -62,6 +65,15 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
             lambda told: any(s.state.terminated and s.state.terminated.exit_code in codes for s in told.chosen(init))
         )
         return ends.astype(np.bool_)
+
+    @property
+    def _has_condition(self) -> Bools:
+        """(P,): whether a condition is as one of the filters says, if there are any; who has moved is ready."""
+        filters = self.arguments.conditions
+        if not filters:
+            return np.ones(len(self.seen.came), np.bool_)
+        holds = self.seen.where(lambda pod: any(f.selects(c) for f in filters for c in pod.status.conditions))
+        return np.where(self.seen.came, any(f.selects(READY) for f in filters), holds[self.seen.info])
 
     def _is_meant(self, pod: Pod) -> bool:
         """Whether it is of one of the owners."""

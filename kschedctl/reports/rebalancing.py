@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.make_room import HeldPods
+from kschedctl.reports.make_room import HeldPods, PlacedPod
 from kschedctl.reports.pool_change import PoolChange
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
@@ -62,8 +62,8 @@ class Rebalancing(Report, frozen=True):
 
     ``held``: evictions that the descheduler asks for and that are no steps; ``unsafe`` of them would lose a pod or
     leave it without a node, though the API server would let the descheduler go on. ``kept``: pods that may not be
-    evicted, by why. ``commands``: the steps of the first round. ``pools``: before and after. ``policy``: its
-    file, or "default"; ``plugins``: those that it runs.
+    evicted, by why. ``placed``: pods that waited and get a node as others leave theirs. ``commands``: the steps of the
+    first round. ``pools``: before and after. ``policy``: its file, or "default"; ``plugins``: those that it runs.
     """
 
     policy: str
@@ -75,6 +75,7 @@ class Rebalancing(Report, frozen=True):
     loops: bool = False
     unsafe: int = 0
     kept: tuple[HeldPods, ...] = ()
+    placed: tuple[PlacedPod, ...] = ()
     commands: tuple[str, ...] = ()
     pools: tuple[PoolChange, ...] = ()
     not_replayed: tuple[str, ...] = ()

@@ -53,6 +53,17 @@ def test_a_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
     assert "/namespaces/default/pods/a/eviction" in answer["commands"][0]
 
 
+def test_whoever_waits_takes_what_an_eviction_frees(run: Run, write: Write, tmp_path) -> None:
+    """a (2) leaves n1 for n2, so that a pod fits on n1 that tolerates its taint and wants 3 of 4."""
+    waits = pod("waits", "3")
+    waits["spec"]["tolerations"] = [{"operator": "Exists"}]
+    objects = [tainted("n1", "4"), node("n2", "2"), owned("a", "n1", "2"), waits]
+    answer = asked(run, write, tmp_path, objects, policy(TAINTS))
+    assert [(step["pod"], step["target"]) for step in answer["steps"]] == [("default/a", "n2")]
+    assert answer["placed"] == [{"pod": "default/waits", "node": "n1"}]
+    assert (answer["code"], answer["quiet"]) == (0, True)
+
+
 def test_the_page(run: Run, write: Write) -> None:
     code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1")))
     assert code == 0
@@ -72,6 +83,49 @@ def test_what_has_restarted_too_often_goes_and_comes_without_restarts(run: Run, 
     answer = asked(run, write, tmp_path, objects, policy(RESTARTS))
     assert [step["pod"] for step in answer["steps"]] == ["default/most", "default/many"]
     assert (answer["code"], answer["quiet"], len(answer["rounds"])) == (0, True, 2)
+
+
+def by_conditions(*conditions: Json) -> Json:
+    return policy({"name": "PodLifeTime", "args": {"conditions": list(conditions)}})
+
+
+def with_condition(name: str, **condition: str) -> Json:
+    return owned(name, "n1") | {"status": {"phase": "Running", "conditions": [condition]}}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "evicted"),
+    [
+        ([{"type": "Ready", "status": "False"}], ["default/away"]),
+        ([{"type": "DisruptionTarget", "reason": "DeletionByTaintManager"}], ["default/tainted"]),
+        ([{"type": "DisruptionTarget", "reason": "PreemptionByScheduler"}, {"type": "PodResizePending"}], []),
+    ],
+)
+def test_conditions_that_are_kept(run: Run, write: Write, tmp_path, conditions: list[Json], evicted: list[str]) -> None:
+    """Whoever is created instead is ready, and is no target of a disruption."""
+    pods = [
+        with_condition("away", type="Ready", status="False"),
+        with_condition("here", type="Ready", status="True"),
+        with_condition("tainted", type="DisruptionTarget", status="True", reason="DeletionByTaintManager"),
+    ]
+    answer = asked(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), *pods], by_conditions(*conditions))
+    assert [step["pod"] for step in answer["steps"]] == evicted
+    assert (answer["code"], answer["quiet"], answer["notReplayed"]) == (0, True, [])
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"reason": "PodCompleted"},
+        {"type": "Ready", "reason": "X"},
+        {"type": "DisruptionTarget", "minTimeSinceLastTransitionSeconds": 60},
+    ],
+)
+def test_conditions_that_are_not_kept(run: Run, write: Write, tmp_path, condition: Json) -> None:
+    objects = [node("n1", "4"), node("n2", "4"), with_condition("a", type="Ready", status="False")]
+    answer = asked(run, write, tmp_path, objects, by_conditions(condition))
+    assert (answer["code"], answer["steps"]) == (5, [])
+    assert answer["notReplayed"][0].startswith("the descheduler's plugin PodLifeTime, conditions but for the status of")
 
 
 def test_snapshots_keep_restarts_and_earlier_ones_do_not(run: Run, write: Write, tmp_path, monkeypatch) -> None:

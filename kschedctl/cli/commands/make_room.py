@@ -10,8 +10,9 @@ from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import read_inquiry
 from kschedctl.cli.manifests import read_manifests
+from kschedctl.cli.option_groups.drawn import DrawnUntabled
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.options import Scope, Source, Untabled, with_options
+from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.errors import UsageError
@@ -35,7 +36,7 @@ def make_room(
     *,
     source: Source,
     scope: Scope,
-    view: Untabled,
+    view: DrawnUntabled,
     extending: Extending,
     pods: Annotated[
         list[str] | None,

@@ -8,7 +8,8 @@ import typer
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.option_groups.drawn import DrawnUntabled
+from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import load, time_of
@@ -27,7 +28,7 @@ EXAMPLES = (
 def rebalance(
     *,
     source: Source,
-    view: Untabled,
+    view: DrawnUntabled,
     policy: Annotated[
         str, typer.Option("--policy", metavar="FILE", help="A DeschedulerPolicy, descheduler/v1alpha2.")
     ] = "",

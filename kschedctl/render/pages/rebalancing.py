@@ -28,6 +28,7 @@ def rebalancing_page(report: Rebalancing, style: Style) -> Page:
             full=False,
         ),
         *(listed(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
+        *listed(report.placed, style, title="Pods that waited, and fit then"),
         *listed(report.held, style, title="Not evicted", full=False),
         *pools_before_and_after(report.pools, style),
         *listed(report.kept, style, title="Pods that DefaultEvictor keeps"),

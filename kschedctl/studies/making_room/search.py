@@ -53,6 +53,8 @@ class PlanSearch:
     there are for its claims; ``helped`` (N,): those on which it fits without the pods that may move.
 
     ``accepts``: whether a plan that was played leaves nobody without a node. ``nodes`` (N,): those that may be touched.
+    ``may_have_sets``: whether there may be so many pods of a node as are moved without which it fits there;
+    ``held_elsewhere``: what it lacks, such as devices, may be held by pods of other nodes.
     """
 
     stage: Rehearsal
@@ -65,7 +67,9 @@ class PlanSearch:
     in_time: bool = True
     exhausted: bool = True
     depends_on_others: bool = False
+    held_elsewhere: bool = False
     best: Plan | None = None
+    may_have_sets: bool = False
     helped: Bools | None = None
     eligible: Bools | None = None
     but_for_devices: Bools | None = None
@@ -116,9 +120,12 @@ class PlanSearch:
         return self.helped is not None and not self.helped.any() and not self.depends_on_others
 
     def _all(self, moves: int) -> Iterator[Plan]:
-        """All sequences of so many pods, where there are few: what was found before is what usually helps."""
+        """All sequences of so many pods, where there are few: what was found before is what usually helps.
+
+        None where no node has so many pods without which the pod fits, and where others are makes no difference.
+        """
         pods = [Position(position) for position in self.movable.pods.tolist()]
-        if self._hopeless:
+        if self._hopeless or not (self.may_have_sets or self.depends_on_others or self.held_elsewhere):
             return
         if perm(len(pods), moves) > MOST_SEQUENCES:
             self.exhausted = False
@@ -139,13 +146,15 @@ class PlanSearch:
         if self.helped is None:
             self.helped, self.but_for_devices = sets.promising, _eligible(cycle, but_for=DynamicResources.name)
             self.eligible = _eligible(cycle) | (self.but_for_devices & self.helped)
-            self.depends_on_others = depends_on_others(cycle)
+            self.depends_on_others, self.held_elsewhere = depends_on_others(cycle), bool(sets.giving)
         for here in range(moves, 0, -1):
             for chosen in sets.of(here):
                 self._check_time()
+                self.may_have_sets = True
                 if self._is_no_better(chosen):
                     break
                 yield from self._emptying(stage, chosen, moves - here, before, spared)
+        self.may_have_sets |= sets.truncated
         for position in self._counted(stage.view, cycle, before, sets.held_elsewhere):
             if not self._is_no_better((position,)):
                 yield from self._out_of_the_way(stage, wanted, moves, (*before, position), spared)

@@ -32,8 +32,11 @@ MOST_OF_NODE = {1: 256, 2: 96, 3: 24}
 class SetsOnNodes:
     """The sets for one incoming pod, whose ``cycle`` it is, among ``movable`` pods on the nodes ``among`` (N,).
 
-    ``promising`` (N,): where the pod fits without all of them; ``giving``: what pods hold that it lacks.
+    ``promising`` (N,): where the pod fits without all of them; ``giving``: what pods hold that it lacks; ``truncated``:
+    not all sets were looked at, as a node has too many pods.
     """
+
+    truncated = False
 
     def __init__(self, cycle: Cycle, movable: Movable, pods: Rows, among: Bools) -> None:
         self.cycle, self.movable, self.view = cycle, movable, cycle.view
@@ -112,12 +115,12 @@ class SetsOnNodes:
 
     def _enough(self, size: int) -> Sets:
         """The sets that free enough of what the pod requests, made of distinct pods of each node."""
-        pods = self._distinct(size)
+        columns, short = self._shortages()
+        pods = self._distinct(self._large_enough(size, columns, short), size)
         node = self.view.node[pods]
         starts = np.searchsorted(node, np.unique(node))
         counts = np.diff(starts, append=len(pods))
-        columns, short = self._shortages()
-        requests = self.view.requests[self.view.pods.info[pods]][:, columns]
+        requests = self._requests(pods, columns)
         sets = [np.empty((0, size), np.int64)]
         for places in combinations(range(int(counts.max(initial=0))), size):
             first = starts[counts > places[-1]]
@@ -126,16 +129,28 @@ class SetsOnNodes:
             sets.append(pods[chosen[(frees >= short[node[first]]).all(axis=1)]])
         return np.concatenate(sets)
 
-    def _distinct(self, size: int) -> Rows:
+    def _requests(self, pods: Rows, columns: list[int]) -> Amounts:
+        """(M, C)."""
+        return self.view.requests[self.view.pods.info[pods]][:, columns]
+
+    def _large_enough(self, size: int, columns: list[int], short: Amounts) -> Rows:
+        """The pods that with the largest others of their node free enough of each resource."""
+        node, requests = self.view.node[self.pods], self._requests(self.pods, columns)
+        largest = np.zeros_like(short)
+        np.maximum.at(largest, node, requests)
+        return self.pods[(requests + (size - 1) * largest[node] >= short[node]).all(axis=1)]
+
+    def _distinct(self, pods: Rows, size: int) -> Rows:
         """Distinct pods: of those alike on a node no more than a set has, and of a node no more than are combined."""
-        node, info = self.view.node[self.pods], self.view.pods.info[self.pods]
+        node, info = self.view.node[pods], self.view.pods.info[pods]
         alike = np.lexsort((np.arange(len(info)), info, node))
         _, group = np.unique(np.stack((node, info)), axis=1, return_inverse=True)
         among = np.empty(len(info), np.int64)
         among[alike] = turn(group.reshape(-1)[alike])
-        pods = self.pods[among < size]
-        within = turn(self.view.node[pods])
-        return pods[within < MOST_OF_NODE[size]]
+        pods = pods[among < size]
+        within = turn(self.view.node[pods]) < MOST_OF_NODE[size]
+        self.truncated |= not within.all()
+        return pods[within]
 
     def _shortages(self) -> tuple[list[int], Amounts]:
         """The resources that nodes are short of for the pod, C of them, and by how much each is: (N, C)."""

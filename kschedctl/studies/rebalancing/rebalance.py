@@ -18,7 +18,7 @@ from kschedctl.descheduling.descheduler import not_replayed, run_round
 from kschedctl.descheduling.evictions import EvictionCounter, RefusedEviction
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.reports.make_room import HeldPods
+from kschedctl.reports.make_room import HeldPods, PlacedPod
 from kschedctl.reports.rebalancing import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.scheduler import Scheduler
@@ -126,6 +126,7 @@ class Rebalance:
             loops=self.loops,
             unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, HOMELESS))),
             kept=tuple(HeldPods(why, count) for why, count in sorted(self.kept.items(), key=lambda item: -item[1])),
+            placed=tuple(self._placed()),
             commands=tuple(self._commands()),
             pools=pool_changes(self.before, self.replay.simulation.view),
             interrupted=self.interrupted,
@@ -148,6 +149,11 @@ class Rebalance:
                 again=step.again,
                 stays=step.source == step.target,
             )
+
+    def _placed(self) -> Iterator[PlacedPod]:
+        view = self.replay.simulation.view
+        for position, row in self.replay.placed.items():
+            yield PlacedPod(view.pods.objects[position].key, view.nodes.names[row])
 
     def _commands(self) -> Iterator[str]:
         """The evictions of the first round: those after it depend on where the pods really go."""

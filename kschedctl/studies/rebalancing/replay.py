@@ -1,5 +1,7 @@
 """Evictions that the descheduler asks for, carried out one by one: the pod goes, and its successor is placed.
 
+Then those are tried that waited before, as the eviction wakes them; whoever fits is there from then on.
+
 What would do harm is left out of the plan and told: a pod that nobody recreates, one that fits nowhere then, and what a
 PodDisruptionBudget forbids. Within a round budgets do not recover, as the descheduler does not wait for successors.
 """
@@ -43,6 +45,7 @@ class PlayedEviction(NamedTuple):
 class EvictionReplay:
     """``simulation``: the cluster as it is by now, with all placed that waited and fit. ``came`` (P,): the pods that
     came to where they are by an eviction; ``spent``: those of this round, of which the budgets still lack one.
+    ``waiting``: who waits from the beginning; ``placed``: where those of them are that got a node.
     """
 
     simulation: Simulation
@@ -52,6 +55,8 @@ class EvictionReplay:
     played: list[PlayedEviction] = field(default_factory=list)
     spent: list[Position] = field(default_factory=list)
     reasons: dict[Position, str] = field(default_factory=dict)
+    waiting: list[Position] = field(default_factory=list)
+    placed: dict[Position, Row] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scheduler: Scheduler, seed: int) -> EvictionReplay:
@@ -60,7 +65,9 @@ class EvictionReplay:
         simulation.schedule(pending(simulation))
         if simulation.interrupted:
             raise KeyboardInterrupt
-        return cls(simulation, np.zeros(len(simulation.view.pods), np.bool_), Evictions(simulation))
+        replay = cls(simulation, np.zeros(len(simulation.view.pods), np.bool_), Evictions(simulation))
+        replay.waiting = pending(simulation)
+        return replay
 
     def begin(self) -> None:
         """Another round: the successors of the one before run, and count for their budgets."""
@@ -86,7 +93,14 @@ class EvictionReplay:
         again = bool(self.came[position])
         self.came[position] = True
         self.played.append(PlayedEviction(self.round, plugin, position, source, outcome.row, outcome.tied, again))
+        self._try_waiting()
         return ""
+
+    def _try_waiting(self) -> None:
+        if self.waiting:
+            outcomes = self.simulation.schedule(self.waiting)
+            self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
+            self.waiting = [position for position in self.waiting if position not in self.placed]
 
     def _undone(self, position: Position, source: Row, message: str) -> str:
         """The pod stays where it is; why its successor fits nowhere."""

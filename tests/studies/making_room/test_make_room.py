@@ -84,6 +84,18 @@ def test_a_pod_makes_room_for_one_that_moves() -> None:
     assert report.placed[0].node == "n1"
 
 
+@pytest.mark.parametrize("priority", [0, 5])
+def test_the_cheaper_of_two_plans_of_two_moves(priority: int) -> None:
+    """Two pods of n1 go to n4 as they are. Or y leaves n3 for n4, so that b, for which only n3 does, leaves n2."""
+    own = {"nodeSelector": {HOSTNAME: "n3"}}
+    b = pod("b", "n2", "3", {"kind": "ReplicaSet", "name": "b"}, **own)
+    y = pod("y", "n3", "2", {"kind": "ReplicaSet", "name": "y"})
+    pair = [replica(name, "n1", "1", priority=priority) for name in ("a1", "a2")]
+    objects = [node("n1"), node("n2"), node("n3"), node("n4", cpu="2"), b, y, pod("z", "n3", "1"), *pair]
+    found = {move.pod for move in room([*objects, waiting("4")]).moves}
+    assert found == ({"d/y", "d/b"} if priority else {"d/a1", "d/a2"})
+
+
 def test_a_budget_is_kept_at_each_step() -> None:
     """Both have to leave n1; the budget allows one at a time, and has it back when the first runs again."""
     pods = [replica("a", "n1", "2"), replica("b", "n1", "2"), waiting("5")]
@@ -185,6 +197,12 @@ def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: py
     assert report.searched is not None
     assert not report.searched.complete
     assert report.first_line()[0] == "No room found:"
+    objects = [node("n1"), node("n2"), *(replica(name, "n1", "1") for name in "abc"), waiting("4"), pod("z", "n2", "1")]
+    report = room(objects, most=2)
+    assert " ".join(report.first_line()) == "No room can be made: d/new – no 2 moves or fewer let it fit"
+    assert room(objects, most=3).first_line()[0] == "Move 3 pods:"
+    report = room(objects, most=1)
+    assert " ".join(report.first_line()) == "No room can be made: d/new – no single move lets it fit"
 
 
 def test_others_that_wait_do_not_take_the_room() -> None:

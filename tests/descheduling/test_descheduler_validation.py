@@ -1,0 +1,100 @@
+"""What the descheduler refuses as arguments, against its own tables (v0.36), by name."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from descheduler_cases import GOLDEN, Case, arguments
+
+import kschedctl
+from kschedctl.descheduling.arguments import DefaultEvictorArgs
+from kschedctl.descheduling.policy import EVICTOR
+from kschedctl.errors import InputError
+
+TABLES: dict[str, list[Case]] = yaml.safe_load((GOLDEN / "validation.yaml").read_text())
+ROWS = [(plugin, row) for plugin, rows in TABLES.items() for row in rows]
+BALANCING = {
+    "HighNodeUtilization",
+    "LowNodeUtilization",
+    "RemoveDuplicates",
+    "RemovePodsViolatingTopologySpreadConstraint",
+}
+
+
+def with_arguments(plugin: str, args: Case) -> Case:
+    """A policy of that plugin alone."""
+    point = "balance" if plugin in BALANCING else "deschedule"
+    plugins = {} if plugin == EVICTOR else {point: {"enabled": [plugin]}}
+    profile = {"name": "p", "pluginConfig": [{"name": plugin, "args": args}], "plugins": plugins}
+    return {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile]}
+
+
+@pytest.mark.parametrize(("plugin", "row"), ROWS, ids=[f"{plugin}/{row['name']}" for plugin, row in ROWS])
+def test_arguments(plugin: str, row: Case) -> None:
+    cluster, policy = kschedctl.Cluster.from_objects([]), with_arguments(plugin, row["args"])
+    if not row["refused"]:
+        kschedctl.rebalance(cluster, policy)
+        return
+    with pytest.raises(InputError):
+        kschedctl.rebalance(cluster, policy)
+
+
+DEFAULT = {"PodsWithLocalStorage", "SystemCriticalPods", "FailedBarePods", "DaemonSetPods"}
+PVC, CLAIMS = "PodsWithPVC", "PodsWithResourceClaims"
+
+
+@pytest.mark.parametrize(
+    ("disabled", "enabled", "effective"),
+    [
+        ([], [], DEFAULT),
+        (["PodsWithLocalStorage"], [], {"DaemonSetPods", "SystemCriticalPods", "FailedBarePods"}),
+        (["DaemonSetPods", "SystemCriticalPods"], [], {"PodsWithLocalStorage", "FailedBarePods"}),
+        ([], [PVC], {*DEFAULT, PVC}),
+        ([], [PVC, "PodsWithoutPDB"], {*DEFAULT, PVC, "PodsWithoutPDB"}),
+        (["FailedBarePods", "DaemonSetPods"], [PVC], {"PodsWithLocalStorage", "SystemCriticalPods", PVC}),
+        ([], [CLAIMS], {*DEFAULT, CLAIMS}),
+        (
+            ["FailedBarePods", "DaemonSetPods"],
+            [PVC, CLAIMS],
+            {"PodsWithLocalStorage", "SystemCriticalPods", PVC, CLAIMS},
+        ),
+    ],
+    ids=[
+        "NewConfig_EmptyConfig_ReturnsDefault",
+        "NewConfig_DisableOneDefault_ReturnsDefaultMinusOne",
+        "NewConfig_DisableMultipleDefaults_ReturnsDefaultMinusMultiple",
+        "NewConfig_EnableOneExtra_ReturnsDefaultPlusOne",
+        "NewConfig_EnableMultipleExtra_ReturnsDefaultPlusMultiple",
+        "NewConfig_DisableAndEnable_ReturnsModifiedSet",
+        "NewConfig_EnableOneExtra(PodsWithResourceClaims)_ReturnsDefaultPlusOne",
+        "NewConfig_DisableAndEnable_ReturnsModifiedSet#01",
+    ],
+)
+def test_effective_protections(disabled: list[str], enabled: list[str], effective: set[str]) -> None:
+    """TestGetEffectivePodProtections_TableDriven."""
+    args = arguments(EVICTOR, {"podProtections": {"defaultDisabled": disabled, "extraEnabled": enabled}})
+    assert isinstance(args, DefaultEvictorArgs)
+    assert args.protections == effective
+
+
+@pytest.mark.parametrize(
+    ("config", "classes"),
+    [
+        ({}, set()),
+        ({"podProtections": {"config": {}}}, set()),
+        (
+            {"podProtections": {"config": {PVC: {"protectedStorageClasses": [{"name": "sc1"}, {"name": "sc2"}]}}}},
+            {"sc1", "sc2"},
+        ),
+    ],
+    ids=["no PodProtections config", "no PodsWithPVC config", "storage classes specified"],
+)
+def test_protected_storage_classes(config: Case, classes: set[str]) -> None:
+    """Test_protectedPVCStorageClasses."""
+    args = arguments(EVICTOR, config)
+    assert isinstance(args, DefaultEvictorArgs)
+    assert args.storage_classes == classes
+
+
+def test_how_many_are_compared() -> None:
+    assert len(ROWS) == 75
