@@ -112,7 +112,7 @@ class PodTable(Sequence[Pod]):
 
     def take(self, rows: npt.NDArray[np.int64]) -> PodTable:
         """The pods of these rows, given in ascending order."""
-        names = [self.names[row] for row in rows.tolist()]
+        names = list(map(self.names.__getitem__, rows.tolist()))
         return PodTable(self.templates, self.template[rows], names, self.columns.take(rows))
 
     def where(self, predicate: Callable[[Pod], bool]) -> PodTable:

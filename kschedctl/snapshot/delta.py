@@ -37,11 +37,21 @@ class Delta:
         """(T, ...) by info -> (N, ...): by how much the sum over the pods of each node changes."""
         total = np.zeros((nodes, *values.shape[1:]), np.int64)
         if self:
-            changes = values.take(self.info, axis=0)
-            changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
-            starts = run_starts(self.node)
-            total[self.node[starts]] = np.add.reduceat(changes, starts, axis=0)
+            self._add(values, total)
         return total
+
+    def added(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """What sums over the pods of each node (N, ...) of their values, (T, ...) by info, become."""
+        total = sums.copy()
+        if self:
+            self._add(values, total)
+        return total
+
+    def _add(self, values: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> None:
+        changes = values.take(self.info, axis=0)
+        changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
+        starts = run_starts(self.node)
+        total[self.node[starts]] += np.add.reduceat(changes, starts, axis=0)
 
     def counts(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
         """(N,): by how much the number of selected pods, (T,) by info, changes on each node."""

@@ -39,6 +39,7 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
+from kschedctl.scheduler.framework.declaration import OwnRowPlugin
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import OwnRows
@@ -123,7 +124,8 @@ class Cycle:
     is ``promised``, the row of the node that the pod was nominated for, even where PreFilter plugins left it out.
     ``passed``: the nodes that extenders leave, which are scored; ``consultation``: what they were asked. ``search``:
     how a part of the nodes was looked at, None where all were or none had to be searched. ``kept_victims``: what dry
-    runs of preemption for pods alike came to, where pods come one after the other.
+    runs of preemption for pods alike came to, where pods come one after the other. ``best_alone``: of preemption's
+    candidates those that cannot be best are not asked for.
     """
 
     info: PodInfo
@@ -140,6 +142,7 @@ class Cycle:
     error: str | None = None
     search: NodeSearch | None = None
     kept_victims: KeptVictims | None = None
+    best_alone: bool = False
 
     @property
     def feasible(self) -> Rows:
@@ -298,6 +301,10 @@ class Filtering:
                 refused |= rejection.mask
         return refused
 
+    def room_helps(self) -> bool:
+        """Whether the plugins that look at a node's own pods let pass each node without some that they let pass."""
+        return all(isinstance(p, OwnRowPlugin) and p.room_helps(self.view) for p in self._of_own_rows)
+
     @cached_property
     def _of_own_rows(self) -> list[FilterPlugin]:
         return [plugin for plugin in self.plugins if self.reads(plugin) is Reads.OWN_ROW]
@@ -320,13 +327,15 @@ class Filtering:
 
     def _rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:
         """Raises PluginError."""
-        result = self.pre_filter.results.get(plugin.name)
-        state = result.state if result else None
         view: Any = self.view if rows is None else rows  # a plugin that reads OWN_ROW takes either
         try:
-            yield from plugin.filter(self.info, view, state, delta)
+            yield from plugin.filter(self.info, view, self._state(plugin), delta)
         except PluginError as failure:
             raise PluginError(f'running "{plugin.name}" filter plugin: {failure}') from None
+
+    def _state(self, plugin: FilterPlugin) -> Any:
+        result = self.pre_filter.results.get(plugin.name)
+        return result.state if result else None
 
 
 def first_refusal(verdicts: Verdicts, nodes: int) -> Rows:

@@ -156,6 +156,10 @@ PluginClass = type[DeclaredPlugin[Any, Any]]
 class OwnRowPlugin(DeclaredPlugin[ForFilter, ForScore]):
     """One whose answer about a node depends on that node's row alone; it is shown some of the nodes by themselves."""
 
+    def room_helps(self, view: Fork) -> bool:
+        """Whether its Filter lets pass each node without some of its pods that it lets pass with them."""
+        return False
+
     reads: Literal[Reads.OWN_ROW] = Reads.OWN_ROW  # type: ignore[assignment]  # it is shown less, and says so in its types
 
     if TYPE_CHECKING:  # so that one which looks at a whole Fork is refused by type checkers

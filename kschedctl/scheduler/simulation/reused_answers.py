@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import replace
 from random import Random
+
+import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.gangs import GangKey
@@ -46,6 +49,7 @@ class Preemptors:
         self.view = view
         self.driven_away: Counter[Position] = Counter()
         self._lowest = int(view.pods.priority.min(initial=0))
+        self._example: Position | None = None
 
     def eligible(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
         """Whether the pod may preempt others, as far as that does not depend on where pods are."""
@@ -59,8 +63,16 @@ class Preemptors:
 
     def any_below(self, priority: int) -> bool:
         """Whether some pod of lower priority has a node."""
-        pods = self.view.pods
-        return bool(((pods.priority[pods.info] < priority) & (self.view.node >= 0)).any())
+        view, pods = self.view, self.view.pods
+        example = self._example
+        if example is not None and view.node[example] >= 0 and pods.priority[pods.info[example]] < priority:
+            return True
+        placed = np.flatnonzero(view.node >= 0)
+        priorities = pods.priority[pods.info[placed]]
+        if not len(placed) or priorities.min() >= priority:
+            return False
+        self._example = Position(int(placed[priorities.argmin()]))
+        return True
 
 
 def by_priority(framework: FrameworkLike) -> bool:
@@ -202,6 +214,7 @@ class ReusedAnswers:
             self.nominations.give_up(position)
             return None, None
         cycle = self.placements.cycle(framework, position)
+        cycle = replace(cycle, best_alone=not cycle.consultation.extenders)  # these choose among all candidates
         outcome = run_post_filter(cycle)
         self.failures.add(position, rejectors_of(cycle))
         candidate = chosen_candidate(outcome, self.placements.random)

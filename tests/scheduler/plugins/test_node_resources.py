@@ -212,6 +212,14 @@ def test_naive_filter_under_changes(cluster):
     check_filter(fitting(), cluster, naive_filter)
 
 
+@pytest.mark.parametrize(("memory", "helps"), [(2**33, True), (2**63 + 5, False)], ids=["ordinary", "beyond int64"])
+def test_whether_room_helps(memory, helps):
+    nodes = [{"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "5", "memory": "1"}}}]
+    spec = {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"memory": str(memory)}}}]}
+    pods = [{"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec}]
+    assert fitting().room_helps(snapshot({"nodes": nodes, "pods": pods})) is helps
+
+
 def naive_filter(cluster, node, pods):
     here, reasons, hopeless = on(node, pods), [], False
     if len(here) + 1 > offered(node, "pods"):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.kept_victims import KeptVictims
+from kschedctl.scheduler.engine.preemption.candidates import choose
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
 from kschedctl.scheduler.engine.preemption.selection import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
@@ -36,7 +37,7 @@ def cluster(random: Random) -> list[Json]:
         }
         for i in range(6)
     ]
-    running = [pod(random, f"r{i}", random.choice((0, 5, 9)), nodeName=f"n{random.randrange(6)}") for i in range(22)]
+    running = [pod(random, f"r{i}", random.choice((0, 3, 5, 9)), nodeName=f"n{random.randrange(6)}") for i in range(22)]
     waiting = [pod(random, f"w{i}", priority, "2") for i, priority in enumerate((5, 10, 20))]
     budget = {
         "kind": "PodDisruptionBudget",
@@ -55,6 +56,15 @@ def pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) ->
         spec["nodeSelector"] = {"zone": "a"}
     meta = {"name": name, "namespace": "d", "labels": {"app": random.choice("xy")}}
     return {"kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def best(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] | dict[str, int]:
+    """The best candidates with their victims, or why nothing helps."""
+    run = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection)
+    helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
+    if not len(helpful):
+        return dict(run.reason_counts())
+    return [(int(found.row), list(found.victims)) for found in choose(cycle.view, helpful).tied]
 
 
 def answer(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int], list[bool]]]:
@@ -78,8 +88,9 @@ def move(random: Random, view: Fork, positions: list[int]) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_what_is_kept_is_what_all_nodes_come_to(seed: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.sampled_from((0.0, 0.5, 1.0)))
+def test_what_is_kept_is_what_all_nodes_come_to(seed: int, best_alone: float) -> None:
+    """Where only the best candidates are asked for, those are the best of all."""
     random, kept = Random(seed), KeptVictims()
     scheduler = Scheduler(Cluster.from_objects(cluster(random)))
     framework, view = scheduler.framework("default-scheduler"), scheduler.view.fork()
@@ -90,6 +101,10 @@ def test_what_is_kept_is_what_all_nodes_come_to(seed: int) -> None:
         info = view.pods.infos[int(view.pods.info[random.choice(askers)])]
         cycle = replace(run_cycle(framework, info, view), kept_victims=kept)
         if cycle.error is None and not len(cycle.feasible):
-            assert answer(cycle, LowerPriority(view, info.priority)) == answer(cycle, OnAllNodes(view, info.priority))
+            lower, everywhere = LowerPriority(view, info.priority), OnAllNodes(view, info.priority)
+            if random.random() < best_alone:
+                assert best(replace(cycle, best_alone=True), lower) == best(cycle, everywhere)
+            else:
+                assert answer(cycle, lower) == answer(cycle, everywhere)
         for _ in range(random.randint(0, 2)):
             move(random, view, others)

@@ -39,6 +39,11 @@ class Budgets:
         self._of: dict[int, tuple[str, ...]] = {}
         self._selecting: dict[int, tuple[str, ...]] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._budgets)
+
     def replaced(self, budget: PodDisruptionBudget) -> None:
         """Take a budget whose status changed."""
         self._budgets[key_of(budget)] = budget

@@ -20,7 +20,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidates
 from kschedctl.scheduler.engine.preemption.nodes_alone import nodes_alone, tried_alone
-from kschedctl.scheduler.engine.preemption.selection import NO_VICTIMS, Selection
+from kschedctl.scheduler.engine.preemption.selection import NO_VICTIMS, DecidedByFilters, Selection
 from kschedctl.scheduler.engine.preemption.victims import Judge, Victims, put_back_order
 from kschedctl.scheduler.framework import Code
 
@@ -82,7 +82,7 @@ class DryRun:
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     """Try to make room on each of the nodes (N,). Raises PluginError."""
     filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
-    if nodes_alone(filtering, selection):
+    if nodes_alone(selection, filtering):
         return _each_alone(cycle, filtering, potential, selection)
     pods = selection.potential(potential)
     violating = budgets(cycle.view).violations(pods)
@@ -106,13 +106,14 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     return DryRun(candidates, potential & ~occupied, exceeded, hopeless, lambda: without, failed)
 
 
-def _each_alone(cycle: Cycle, filtering: Filtering, potential: Bools, selection: Selection) -> DryRun:
+def _each_alone(cycle: Cycle, filtering: Filtering, potential: Bools, selection: DecidedByFilters) -> DryRun:
     """The same where nodes are judged by their own pods alone: most are what they were. Raises PluginError."""
     view = cycle.view
     state = tried_alone(cycle, filtering, potential, selection)
     occupied = np.zeros(len(potential), np.bool_)
     occupied[state.node] = True
-    promising = potential & occupied & state.fits & ~filtering.refused_anyhow(cycle.filter.verdicts)
+    known = potential & state.tried
+    promising = known & occupied & state.fits & ~filtering.refused_anyhow(cycle.filter.verdicts)
     kept = state.on(promising)
     order = put_back_order(view, kept.pods, kept.violating)
     victims = Victims.of(cycle, kept.pods[order], kept.violating[order])
@@ -123,4 +124,4 @@ def _each_alone(cycle: Cycle, filtering: Filtering, potential: Bools, selection:
         everybody = Victims.of(cycle, state.pods, state.violating).on(potential)
         return filtering.judge(everybody.delta(), cycle.filter.verdicts, potential & occupied)
 
-    return DryRun(candidates, potential & ~occupied, {}, potential & occupied & ~promising, judge, {})
+    return DryRun(candidates, known & ~occupied, {}, known & occupied & ~promising, judge, {})

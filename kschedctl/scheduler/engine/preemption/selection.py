@@ -45,6 +45,13 @@ class Selection(Protocol):
         """Whether victims are sorted by importance in the end, not those first that break a budget."""
 
 
+class DecidedByFilters(Selection, Protocol):
+    """One of which who has to go follows from the Filter plugins alone."""
+
+    def somewhere(self, nodes: Bools) -> Positions:
+        """(V,): the pods that may go from these nodes (N,), in any order."""
+
+
 class LowerPriority:
     """All pods of a lower priority than one; upstream's DefaultPreemption."""
 
@@ -54,10 +61,14 @@ class LowerPriority:
         self.view, self.priority = view, priority
 
     def potential(self, nodes: Bools) -> Positions:
+        pods = self.somewhere(nodes)
+        return pods[by_importance(self.view, pods, self.view.arrivals.place[pods])]
+
+    def somewhere(self, nodes: Bools) -> Positions:
         view, pods = self.view, self.view.pods
-        lower = pods.priority[pods.info] < self.priority
-        pod = np.flatnonzero(lower & (view.node >= 0) & nodes[view.node])
-        return pod[by_importance(view, pod, view.arrivals.place[pod])]
+        here = np.flatnonzero(np.append(nodes, False)[view.node])  # -1 is nowhere
+        found: Positions = here[pods.priority[pods.info[here]] < self.priority]
+        return found
 
     def refused(self, pods: Positions) -> None:
         return None

@@ -50,7 +50,7 @@ class Usage:
 
     def __init__(self, view: NodeView, requested: Amounts, requests: Amounts, delta: Delta = NO_CHANGE) -> None:
         self.view = view
-        self.requested = requested + delta.sums(requests, len(view.nodes)) if delta else requested
+        self.requested = delta.added(requested, requests) if delta else requested
 
     def of(self, name: str) -> ResourceColumn:
         """One resource; all zero when no node and no pod of the snapshot knows it."""

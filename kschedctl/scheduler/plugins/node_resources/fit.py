@@ -12,6 +12,7 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import AnyGroup
+from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import is_dra_extended, readable
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.framework import (
@@ -66,6 +67,8 @@ TOO_LARGE = ByVersion(
 SCORES_DEVICES = ByVersion(
     "whether NodeResourcesFit scores extended resources that devices back", (("", False), ("1.35", True)), "#134058"
 )
+MOST_PODS = 2**20
+"""More than any node holds."""
 HEARS_OF_CLASSES = ByVersion("whether NodeResourcesFit asks to be told of DeviceClasses", (("", False), ("1.35", True)))
 
 
@@ -130,6 +133,10 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
             asked = request != 0 if names.is_scalar(name) else request > 0  # below zero: beyond int64
             if asked and not self._ignored(name):
                 yield from self._insufficient(name, request, usage, devices.backs(name))
+
+    def room_helps(self, view: Fork) -> bool:
+        """So it is unless a sum of requests is beyond int64."""
+        return view.memo((NodeResourcesFit, "sums"), lambda: _adds_up(view))
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[AskedAmounts]:
         return PreScoreResult(self._asked(info, view))
@@ -203,8 +210,11 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
             offered = int(column.allocatable[row])
             return Insufficient(name, request, max(offered - int(column.used[row]), 0), offered, largest)
 
-        for mask, code in ((small, self.too_large), (~small, Code.UNSCHEDULABLE)):
-            yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking)
+        reason = f"Insufficient {name}"
+        if small.any():
+            yield Rejection(small & short, self.too_large, reason, fact, lacking)
+            short &= ~small
+        yield Rejection(short, Code.UNSCHEDULABLE, reason, fact, lacking)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
@@ -228,3 +238,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return signed_resources(info, view, self.features)
+
+
+def _adds_up(view: Fork) -> bool:
+    """Whether no number of pods requests less than none, or more than int64 holds."""
+    least, most = int(view.requests.min(initial=0)), int(view.requests.max(initial=0))
+    return least >= 0 and most * MOST_PODS <= INT64_MAX

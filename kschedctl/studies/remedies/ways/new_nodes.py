@@ -51,13 +51,17 @@ def one_more(tried: TriedNode) -> Iterator[Fix]:
 
 def _models(tried: TriedNode) -> list[Node]:
     """The first node of each sort: these differ in pool, zone, taints, size and the labels by which the pod chooses."""
-    keys = sorted(label_keys(tried.cycle) - {HOSTNAME})
-    nodes: dict[object, Node] = {}
-    for node in sorted(tried.cycle.view.nodes.objects, key=lambda node: node.spec.unschedulable):
+    keys, view = tuple(sorted(label_keys(tried.cycle) - {HOSTNAME})), tried.cycle.view
+    return view.memo((_models, keys), lambda: list(_first_of_each_sort(view.nodes.objects, keys).values()))
+
+
+def _first_of_each_sort(nodes: Sequence[Node], keys: Sequence[str]) -> dict[object, Node]:
+    first: dict[object, Node] = {}
+    for node in sorted(nodes, key=lambda node: node.spec.unschedulable):
         chosen = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
-        nodes.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
-    return list(nodes.values())
+        first.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
+    return first
 
 
 def _is_offered(view: Fork, resource: str, amount: int) -> bool:
