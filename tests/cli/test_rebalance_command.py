@@ -166,6 +166,19 @@ def test_nobody_is_lost(run: Run, write: Write, tmp_path) -> None:
     assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], "nothing recreates it", 1)
 
 
+def test_a_job_that_would_fail(run: Run, write: Write, tmp_path) -> None:
+    made = owned("a", "n1")
+    made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 0}}
+    job["metadata"] = {"name": "j", "namespace": "default", "uid": "j"}
+    answer = asked(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
+    why = "its Job allows no more failed pods (backoffLimit)"
+    assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], why, 1)
+    job["spec"] = {}
+    answer = asked(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
+    assert [step["target"] for step in answer["steps"]] == ["n2"]
+
+
 def test_a_budget_takes_rounds(run: Run, write: Write, tmp_path) -> None:
     """Of three pods one may be away at a time: one a round, and a fourth round in which nothing is left."""
     spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}

@@ -12,6 +12,7 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.unknown import of_simulation
+from kschedctl.studies.controllers.job_limits import is_of_job
 from kschedctl.studies.making_room.fragmentation import fragmented
 from kschedctl.studies.making_room.movable import leaves_scratch
 from kschedctl.studies.making_room.room import PlanPart, RoomMaking
@@ -24,7 +25,9 @@ def document(room: RoomMaking) -> MakeRoom:
     view, pods = room.before.view, room.before.view.pods.objects
     missing = [pods[position].key for position in room.wanted if position not in room.rows]
     simulation = room.stage.simulation()
-    budgets = (Dependency("PodDisruptionBudget", Effect.EITHER),) if room.searches else ()
+    leans_on = (Dependency("PodDisruptionBudget", Effect.EITHER),) if room.searches else ()
+    if any(is_of_job(pods[move.position]) for part in room.parts for move in part.moved):
+        leans_on = (*leans_on, Dependency("Job", Effect.EITHER))
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
         fits=not missing,
@@ -39,7 +42,7 @@ def document(room: RoomMaking) -> MakeRoom:
         held=tuple(HeldPods(why, count) for why, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_searched(room),
         interrupted=room.interrupted,
-        **cluster_basis(of_simulation(simulation, *budgets), room.before.scheduler),
+        **cluster_basis(of_simulation(simulation, *leans_on), room.before.scheduler),
     )
 
 

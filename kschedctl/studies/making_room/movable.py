@@ -1,7 +1,7 @@
 """Which pods may be moved to make room, why others may not, and which of them one would rather move.
 
-A pod may go where somebody makes it again elsewhere, nothing of it is lost for good, nobody marked it as not to be
-disrupted, and the one budget that selects it, if any, allows a disruption.
+A pod may go where somebody makes it again elsewhere, nothing of it is lost for good, no Job fails for it, nobody marked
+it as not to be disrupted, and the one budget that selects it, if any, allows a disruption.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import is_made_again
 from kschedctl.studies.controllers.eviction import Evictions
+from kschedctl.studies.controllers.job_limits import JOB_WOULD_FAIL, job_would_fail
 
 PLAIN, GUARDED, STATEFUL = 0, 1, 2
 """How readily a pod is moved: one like others; one that a budget selects; one with an identity or scratch data."""
@@ -63,6 +64,7 @@ def _said_of_infos(view: Fork, keep: Selector | None) -> list[str]:
     """(T,): why pods of an info may not be moved, empty where they may."""
     return [
         why_not(info.pod)
+        or (JOB_WOULD_FAIL if job_would_fail(info.pod, view.objects) else "")
         or ("--keep selects them" if keep is not None and keep.matches(info.pod.metadata.labels) else "")
         for info in view.pods.infos
     ]

@@ -26,11 +26,12 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.basics.unknown import of_simulation
+from kschedctl.studies.controllers.job_limits import is_of_job
 from kschedctl.studies.packing.pool_changes import pool_changes
-from kschedctl.studies.rebalancing.replay import HOMELESS, LOST, EvictionReplay
+from kschedctl.studies.rebalancing.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
-BUDGETS = (Dependency("PodDisruptionBudget", Effect.EITHER),)
+BUDGETS, JOBS = (Dependency("PodDisruptionBudget", Effect.EITHER),), Dependency("Job", Effect.EITHER)
 
 
 def rebalance(
@@ -106,8 +107,10 @@ class Rebalance:
 
     def report(self, name: str, scheduler: Scheduler) -> Rebalancing:
         """What was replayed."""
-        basis = cluster_basis(of_simulation(self.replay.simulation, *BUDGETS), scheduler)
-        held = self.replay.simulation.view.pods.objects.table.columns.containers.values
+        pods = self.replay.simulation.view.pods.objects
+        jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
+        basis = cluster_basis(of_simulation(self.replay.simulation, *BUDGETS, *jobs), scheduler)
+        held = pods.table.columns.containers.values
         missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_HELD not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
         basis["ignored"] = (*basis["ignored"], *self.policy.ignored)
@@ -124,7 +127,7 @@ class Rebalance:
             held=tuple(held_back),
             quiet=self.quiet,
             loops=self.loops,
-            unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, HOMELESS))),
+            unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, ENDS_JOB, HOMELESS))),
             kept=tuple(HeldPods(why, count) for why, count in sorted(self.kept.items(), key=lambda item: -item[1])),
             placed=tuple(self._placed()),
             commands=tuple(self._commands()),

@@ -19,8 +19,10 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import is_made_again
 from kschedctl.studies.controllers.eviction import Evictions
+from kschedctl.studies.controllers.job_limits import job_would_fail
 from kschedctl.studies.what_if.settling import come_back, pending
 
+ENDS_JOB = "its Job allows no more failed pods (backoffLimit)"
 LOST, HOMELESS, BUDGET = "nothing recreates it", "it fits nowhere else", "PodDisruptionBudget"
 REASONS_TOLD = 25
 """Of so many pods that fit nowhere the reason is asked for."""
@@ -82,6 +84,8 @@ class EvictionReplay:
             return refusal
         if not is_made_again(self.simulation.view.pods.objects[position]):
             return LOST
+        if job_would_fail(self.simulation.view.pods.objects[position], self.simulation.view.objects):
+            return ENDS_JOB
         source = Row(int(self.simulation.view.node[position]))
         self.simulation.take_down([position])
         come_back(self.simulation, [position])

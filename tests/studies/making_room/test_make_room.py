@@ -128,6 +128,18 @@ def test_what_would_be_lost_does_not_move(held: Json, why: str) -> None:
     assert [(each.why, each.pods) for each in report.held] == [(why, 1)]
 
 
+@pytest.mark.parametrize(("limit", "failed", "moves_it"), [(0, 0, False), (2, 1, True), (2, 2, False), (None, 5, True)])
+def test_no_job_fails_for_it(limit: int | None, failed: int, moves_it: bool) -> None:
+    """An evicted pod counts as failed; six may fail unless the Job says otherwise."""
+    spec = {} if limit is None else {"backoffLimit": limit}
+    job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": spec, "status": {"failed": failed}}
+    running = pod("a", "n1", "2", {"kind": "Job", "name": "j"})
+    report = room([node("n1"), node("n2", cpu="2"), job, running, waiting("3")])
+    assert report.fits is moves_it
+    held = [] if moves_it else [("their Job allows no more failed pods (backoffLimit)", 1)]
+    assert [(group.why, group.pods) for group in report.held] == held
+
+
 def test_an_annotation_keeps_a_pod() -> None:
     held = replica("a", "n1", "2")
     held["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
