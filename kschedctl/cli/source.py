@@ -40,6 +40,8 @@ class LiveKinds(NamedTuple):
 NOTHING_MORE = LiveKinds()
 WHAT_LIMITS = LiveKinds(LIMITS)
 """What the API server may refuse to create pods for."""
+WHAT_EVICTIONS_END = LiveKinds(("Job",))
+"""What may fail for good when one of its pods is evicted."""
 WHAT_FAILED = LiveKinds((*TOLD_BY, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
 """What tells of pods that could not be created, and may keep others from it."""
 EVERYTHING = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *TOLD_BY))))

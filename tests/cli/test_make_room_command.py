@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from conftest import Json, Run, Write, node, pod
+from sources.live.api_server import kubeconfig, listing, serving
 
 OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
 
@@ -96,3 +98,21 @@ def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> No
     """Whoever typed the last one alone would uncordon a node for nothing."""
     out = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief").out
     assert out.splitlines() == ["Move 1 pod: default/new – fits then", "fix: move default/a from n1"]
+
+
+@pytest.mark.parametrize("words", [("make-room", "default/new"), ("rebalance", "--rounds", "1")])
+def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The pod that has to move is of a Job that allows no more failed pods, or one more; the taint says to leave."""
+    made = full("a", "n1")
+    made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
+    tainted = node("n1", "4")
+    tainted["spec"] = {"taints": [{"key": "out", "effect": "NoSchedule"}]}
+    wanted = pod("new", "3", tolerations=[{"operator": "Exists"}])
+    for limit, moves in ((0, 0), (1, 1)):
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default", "uid": "j"}}
+        job["spec"] = {"backoffLimit": limit}
+        with serving(listing([tainted, node("n2", "2"), made, job, wanted])) as api:
+            config = kubeconfig(api.url, tmp_path / "kubeconfig")
+            _, out, err = run(*words, "--kubeconfig", config, "-o", "json")
+        document = json.loads(out)
+        assert (len(document.get("moves", document.get("steps"))), document["unknown"]) == (moves, []), err

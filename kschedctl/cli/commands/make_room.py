@@ -15,6 +15,7 @@ from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import WHAT_EVICTIONS_END
 from kschedctl.errors import UsageError
 from kschedctl.library import making_room as library
 from kschedctl.reports.make_room import MakeRoom
@@ -73,7 +74,8 @@ def make_room(
 
 def _asked(source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod]:
     """Raises KschedctlError."""
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words)).asking_for(scope.scheduler_name)
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words), live=WHAT_EVICTIONS_END)
+    inquiry = inquiry.asking_for(scope.scheduler_name)
     return subjects.named(inquiry, words, scope, source)
 
 
@@ -85,7 +87,7 @@ def _for_manifests(
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:
         raise UsageError("room is made in one cluster", hint="name one --snapshot")
-    (given,) = read_manifests(source, scope.namespace).values()
+    (given,) = read_manifests(source, scope.namespace, WHAT_EVICTIONS_END).values()
     if not given.manifests:
         hint = "name a pod that waits; what has a UID or a node is part of the cluster"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)

@@ -12,7 +12,7 @@ from kschedctl.cli.option_groups.drawn import DrawnUntabled
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import load, time_of
+from kschedctl.cli.source import WHAT_EVICTIONS_END, load, time_of
 from kschedctl.errors import InputError
 from kschedctl.library import rebalancing as library
 from kschedctl.sources.read import read_objects
@@ -45,7 +45,7 @@ def rebalance(
     that are not replayed are told.
     """
     document = _document(policy) if policy else None
-    cluster = load(source)
+    cluster = load(source, live=WHAT_EVICTIONS_END)
     now = time_of(cluster, source)
     with bars() as progress:
         report = library.rebalance(cluster, document, name=policy, rounds=rounds, seed=seed, now=now, progress=progress)
