@@ -30,12 +30,16 @@ class GivingBack:
     """
 
     def __init__(self, cycle: Cycle) -> None:
-        self.cycle, self.view = cycle, cycle.view.fork()
         verdicts = cycle.filter.verdicts
+        refusing = [
+            plugin
+            for plugin in reserving(cycle.framework, cycle.info.spec)
+            if plugin.name in verdicts and verdicts[plugin.name].refused.any()
+        ]
+        self.cycle, self.view = cycle, cycle.view.fork() if refusing else cycle.view
         self.plugins, self.holders = list[ReservePlugin](), np.zeros(len(self.view.pods.infos), np.bool_)
-        for plugin in reserving(cycle.framework, cycle.info.spec):
-            if plugin.name in verdicts and verdicts[plugin.name].refused.any():
-                self._take_in(plugin)
+        for plugin in refusing:
+            self._take_in(plugin)
         self.names = frozenset(plugin.name for plugin in self.plugins)
         self.alone = np.ones(len(self.view.nodes), np.bool_)
         for verdict in self._known.values():
