@@ -35,6 +35,8 @@ from kschedctl.studies.making_room.sets import SetsOnNodes
 Plan = tuple[Position, ...]
 MOST_SEQUENCES = 1_000
 """Where there are no more sequences of moves of a length, all are tried."""
+IMPROVED_FOR = 10.0
+"""For so many seconds a cheaper plan is looked for once there is one."""
 COUNTING = frozenset((InterPodAffinity.name, PodTopologySpread.name))
 """The plugins that count pods on other nodes."""
 OF_THE_NODE = frozenset((NodePorts.name, NodeVolumeLimits.name))
@@ -86,7 +88,7 @@ class PlanSearch:
                         continue
                     self.tried += 1
                     if self.accepts(plan, Row(int(self.stage.view.node[plan[-1]]))):
-                        self.best = plan
+                        self.best, self.until = plan, min(self.until, time.monotonic() + IMPROVED_FOR)
                         if self._cost(plan) == self._least_cost:
                             break
                 if self.best is not None:
