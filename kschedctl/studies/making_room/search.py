@@ -9,10 +9,10 @@ priority. Whatever is found is played from the beginning.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, permutations
+from itertools import chain, islice, permutations
 from math import perm
 
 import numpy as np
@@ -52,15 +52,18 @@ class PlanSearch:
     ``eligible`` (N,): nodes that nothing but other pods keeps from taking it; ``but_for_devices`` (N,): or what devices
     there are for its claims; ``helped`` (N,): those on which it fits without the pods that may move.
 
-    ``accepts``: whether a plan that was played leaves nobody without a node. ``nodes`` (N,): those that may be touched.
+    ``accept``: of plans that were played, in order, whether each leaves nobody without a node; ``abreast``: how many it
+    looks at together. ``nodes`` (N,): those that may be touched; ``done``: told of each plan that was looked at.
     """
 
     stage: Rehearsal
     wanted: Position
     movable: Movable
     nodes: Bools
-    accepts: Callable[[Plan, Row], bool]
+    accept: Callable[[Sequence[Plan]], Iterator[bool]]
     until: float
+    abreast: int = 1
+    done: Callable[[int], None] = lambda number: None
     tried: int = 0
     in_time: bool = True
     exhausted: bool = True
@@ -76,12 +79,12 @@ class PlanSearch:
         try:
             for moves in range(1, most + 1):
                 likely = self._plans(self.stage, self.wanted, moves, (), frozenset())
-                for plan in chain(likely, self._all(moves)):
-                    self._check_time()
+                for plan, accepted in chain(self._judged(likely), self._judged(self._all(moves))):
                     if self._is_no_better(plan):
                         continue
                     self.tried += 1
-                    if self.accepts(plan, Row(int(self.stage.view.node[plan[-1]]))):
+                    self.done(1)
+                    if accepted:
                         self.best = plan
                         if self._cost(plan) == self._least_cost:
                             break
@@ -90,6 +93,15 @@ class PlanSearch:
         except OutOfTimeError:
             self.in_time = False
         return self.best
+
+    def _judged(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
+        """Plans, and whether they are accepted: the first by itself, as it often is, the others together."""
+        number = 1
+        while taken := list(islice(plans, number)):
+            self._check_time()
+            promising = [plan for plan in taken if not self._is_no_better(plan)]
+            yield from zip(promising, self.accept(promising), strict=False)
+            number = self.abreast
 
     def _cost(self, plan: Plan) -> tuple[int, int]:
         """How reluctantly its pods go, and the highest priority of them."""
