@@ -10,7 +10,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.consolidation import NodeConsolidation
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.scale_down import ScaleDown
-from kschedctl.studies.basics.parallel import UNSEEN, Progress
+from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.consolidating import consolidate as study
 from kschedctl.studies.consolidating.autoscalers import (
     NOBODY,
@@ -30,6 +30,7 @@ def consolidate(
     headroom_for: Sequence[JsonObject] = (),
     instance_types: Sequence[JsonObject] = (),
     autoscaler: Disruption | ScaleDown | None = None,
+    workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> NodeConsolidation:
     """Which nodes could go with all pods placed again, and what keeps each other node?
@@ -48,7 +49,8 @@ def consolidate(
     if headroom_for:
         prepared = prepare(cluster, headroom_for)
         cluster, wishes = prepared.cluster, replace(wishes, headroom_for=tuple(prepared.workloads))
-    return study.consolidate(cluster, wishes, prices=prices, verdicts=_verdicts(autoscaler), progress=progress)
+    verdicts = _verdicts(autoscaler)
+    return study.consolidate(cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress)
 
 
 def _verdicts(report: Disruption | ScaleDown | None) -> AutoscalerVerdicts:

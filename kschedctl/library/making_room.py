@@ -13,6 +13,7 @@ from kschedctl.library.pods import asked_pod
 from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.making_room import make_room as study
 from kschedctl.studies.making_room.asked import waiting_with
@@ -27,6 +28,8 @@ def make_room(
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
 ) -> MakeRoom:
     """Which pods have to move so that these fit, in which order, and where does each go? Every step is replayed.
 
@@ -43,8 +46,17 @@ def make_room(
     True
     """
     if isinstance(pods, str):
-        return room_for_asked([asked_pod(cluster, pods, call_extender)], wishes, seed=seed, call_extender=call_extender)
-    return room_for_manifests(cluster, pods, wishes, seed=seed, call_extender=call_extender)
+        return room_for_asked(
+            [asked_pod(cluster, pods, call_extender)],
+            wishes,
+            seed=seed,
+            call_extender=call_extender,
+            workers=workers,
+            progress=progress,
+        )
+    return room_for_manifests(
+        cluster, pods, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress
+    )
 
 
 def room_for_asked(
@@ -53,12 +65,16 @@ def room_for_asked(
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
 ) -> MakeRoom:
     """For pods that wait; arguments and errors as for ``make_room``."""
     if refused := [lacking for pod in asked if (lacking := pod.never_created)]:
         raise _nobody(refused)
     cluster, keys = waiting_with(asked)
-    return study.make_room(cluster, keys, wishes, seed=seed, call_extender=call_extender)
+    return study.make_room(
+        cluster, keys, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress
+    )
 
 
 def room_for_manifests(
@@ -68,13 +84,23 @@ def room_for_manifests(
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
     written: Mapping[Owner, JsonObject] | None = None,
 ) -> MakeRoom:
     """For all pods of manifests that are created; ``written``: as for ``simulate``, else as for ``make_room``."""
     prepared = prepare(cluster, manifests, counting=dict(written or {}))
     if not prepared.workloads:
         raise _nobody(prepared.not_created)
-    return study.make_room(prepared.cluster, list(prepared.workloads), wishes, seed=seed, call_extender=call_extender)
+    return study.make_room(
+        prepared.cluster,
+        list(prepared.workloads),
+        wishes,
+        seed=seed,
+        call_extender=call_extender,
+        workers=workers,
+        progress=progress,
+    )
 
 
 def _nobody(refused: Iterable[NotCreated]) -> UsageError:

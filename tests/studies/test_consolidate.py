@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -21,6 +22,7 @@ from kschedctl.reports.pool_change import PoolChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import cordoned_node
+from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.consolidating.autoscalers import AutoscalerVerdicts
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes, consolidate
 from kschedctl.studies.consolidating.safety import gone
@@ -264,7 +266,8 @@ def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
             whole = Draining(simulation, [name])
             whole.run()
             unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())
-            safe = not (whole.blocked() or whole.lost or unplaced or whole.preempting)
+            back = any(outcome.row == row for outcome in whole.outcomes.values())
+            safe = not (whole.blocked() or whole.lost or unplaced or whole.preempting or back)
             assert (not trial.why) is safe, (seed, name, trial.why)
             if safe:
                 assert list(trial.moved) == list(moved_pods(whole)), (seed, name)
@@ -317,3 +320,41 @@ def test_pools_before_and_after() -> None:
 
 def test_no_pools_where_nothing_goes() -> None:
     assert consolidated([node("n1"), replica("web-5f-a", "n1", "4")]).pools == ()
+
+
+@pytest.mark.parametrize("share", range(2))
+def test_several_workers_find_the_same(share: int) -> None:
+    """Nodes that go and nodes that stay, with headroom and zones; each worker follows what others found."""
+    went = stayed = 0
+    for seed in range(share * 8, share * 8 + 8):
+        cluster = Cluster.from_objects(constrained(seed) + [node(f"more-{number}", "c") for number in range(3)])
+        wishes = ConsolidationWishes(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
+        alone = consolidate(cluster, wishes)
+        assert consolidate(cluster, wishes, workers=Workers(2)) == alone, seed
+        went, stayed = went + len(alone.removable), stayed + len(alone.staying)
+    assert min(went, stayed) > 10
+
+
+class Interrupting:
+    """Ctrl-C after so many nodes."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def begin(self, what: str, total: int) -> Callable[[int], None]:
+        assert total == 3
+        return self.done
+
+    def done(self, number: int) -> None:
+        self.left -= number
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("workers", [Workers(1), Workers(2)])
+def test_an_interruption_prints_what_was_found(workers: Workers) -> None:
+    """All three nodes of 4 cpus could go but the last: after one node there is a plan for that one."""
+    cluster = Cluster.from_objects([node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")])
+    report = consolidate(cluster, workers=workers, progress=Interrupting(1))
+    assert (names(report), report.tried, report.complete, report.interrupted) == (["n2"], 1, False, True)
+    assert len(report.commands) == 1

@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 from small import node, replica, workload
+from test_consolidate import constrained
 from test_failures import random_cluster
 
 from kschedctl.cluster import Cluster
@@ -20,8 +21,10 @@ from kschedctl.errors import ClusterError, UsageError
 from kschedctl.reports.failures import Failures
 from kschedctl.studies.basics.parallel import Workers, run_all
 from kschedctl.studies.capacity import capacity
+from kschedctl.studies.consolidating.consolidate import consolidate
 from kschedctl.studies.drain import drain
 from kschedctl.studies.failures import failures
+from kschedctl.studies.making_room.make_room import make_room
 from kschedctl.studies.several_clusters import ask_each
 from kschedctl.studies.simulate import simulate
 from kschedctl.studies.sizing.shapes import shapes_of_pools
@@ -48,6 +51,25 @@ def test_sets_of_nodes(address: str) -> None:
     cluster = Cluster.from_objects(objects)
     shapes = shapes_of_pools(cluster)
     assert size(cluster, shapes, workers=Workers(dask=address)) == size(cluster, shapes)
+
+
+def test_nodes_that_could_go(address: str) -> None:
+    cluster = Cluster.from_objects(constrained(0))
+    alone = consolidate(cluster)
+    assert alone.removable
+    assert alone.staying
+    assert consolidate(cluster, workers=Workers(dask=address)) == alone
+
+
+def test_room(address: str) -> None:
+    """Two moves for each of two pods: the second plan is judged by workers that know of the first."""
+    nodes = [node(f"n{number}", cpu="4") for number in (1, 2)] + [node(f"m{number}", cpu="2") for number in range(4)]
+    running = [replica(f"r{number}", f"n{1 + number // 2}", "2") for number in range(4)]
+    waiting = [{**replica(name, "", "4"), "metadata": {"name": name, "namespace": "d"}} for name in ("v", "w")]
+    cluster = Cluster.from_objects([*nodes, *running, *waiting])
+    alone = make_room(cluster, ["d/v", "d/w"])
+    assert (alone.fits, len(alone.moves)) == (True, 4)
+    assert make_room(cluster, ["d/v", "d/w"], workers=Workers(dask=address)) == alone
 
 
 def test_runs(address: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -16,21 +17,23 @@ from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, Karpente
 from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.run_options import WorkOptions, exit_code
 from kschedctl.cli.source import NOTHING_MORE, load, time_of
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.library import autoscalers
 from kschedctl.library import consolidating as library
+from kschedctl.reports.consolidation import NodeConsolidation
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.sources.read import read
+from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
 
 EXAMPLES = (
     "kschedctl consolidate",
     "kschedctl consolidate --headroom 20% --keep-zone-loss --snapshot prod.ksnap",
-    "kschedctl consolidate --pool general --headroom-for surge.yaml",
+    "kschedctl consolidate --pool general --headroom-for surge.yaml --jobs 4",
     "kschedctl consolidate --instance-types types.json",
     "kschedctl consolidate --compare karpenter --instance-types types/",
 )
@@ -92,6 +95,7 @@ def consolidate(
     afterwards: Afterwards,
     asked: KarpenterInput,
     groups: NodeGroupInput,
+    work: WorkOptions,
     compare: Annotated[
         NamedAutoscaler | None,
         typer.Option("--compare", metavar=NAMES, help="Tell what that one does with each node, beside what could go."),
@@ -117,13 +121,29 @@ def consolidate(
         alone = _of_autoscaler(autoscaler, source, cluster, asked, groups)
         return view.answer(alone, exit_code(good=True, interrupted=False, undecided=alone.undecided))
     answer = _answer(compare, source, cluster, asked, groups)
-    wishes, pods, types = afterwards.wishes(), afterwards.manifests(), asked.types() or ()
-    with bars() as shown:
-        report = library.consolidate(
-            cluster, wishes, headroom_for=pods, instance_types=types, autoscaler=answer, progress=shown
-        )
+    report = _what_could_go(cluster, afterwards, asked.types() or (), answer, work.workers)
     unsure = report.undecided or (answer is not None and answer.undecided)
     return view.answer(report, exit_code(True, report.interrupted, unsure))
+
+
+def _what_could_go(
+    cluster: Cluster,
+    afterwards: Afterwards,
+    types: Sequence[JsonObject],
+    answer: Disruption | ScaleDown | None,
+    workers: Workers,
+) -> NodeConsolidation:
+    wishes, pods = afterwards.wishes(), afterwards.manifests()
+    with bars() as shown:
+        return library.consolidate(
+            cluster,
+            wishes,
+            headroom_for=pods,
+            instance_types=types,
+            autoscaler=answer,
+            workers=workers,
+            progress=shown,
+        )
 
 
 def _answer(

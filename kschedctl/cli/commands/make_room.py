@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -13,13 +13,15 @@ from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.option_groups.drawn import DrawnUntabled
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.progress import bars
 from kschedctl.cli.references import are_pods
-from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.run_options import WorkOptions, exit_code
 from kschedctl.cli.source import WHAT_EVICTIONS_END
 from kschedctl.errors import UsageError
 from kschedctl.library import making_room as library
 from kschedctl.reports.make_room import MakeRoom
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.making_room.room import RoomWishes
@@ -27,9 +29,18 @@ from kschedctl.studies.making_room.room import RoomWishes
 EXAMPLES = (
     "kschedctl make-room ml/train-0",
     "kschedctl make-room deploy/web -n shop --keep tier=db",
-    "kschedctl make-room -f train.yaml --pool gpu --max-moves 2",
+    "kschedctl make-room -f train.yaml --pool gpu --max-moves 2 --jobs 4",
     "kschedctl make-room ml/train-0 --snapshot prod.ksnap -o json",
 )
+
+
+class How(TypedDict):
+    """How the search is run."""
+
+    seed: int
+    call_extender: CallExtender | None
+    workers: Workers
+    progress: Progress
 
 
 @with_options
@@ -39,6 +50,7 @@ def make_room(
     scope: Scope,
     view: DrawnUntabled,
     extending: Extending,
+    work: WorkOptions,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -62,13 +74,12 @@ def make_room(
     the nodes cordoned that are to take the pods. Without a POD: all pods of the manifests of -f. Nothing is executed.
     """
     wishes = RoomWishes(max_moves, keep, pool, seconds)
-    with extending.calling() as call_extender:
+    with extending.calling() as call_extender, bars() as shown:
+        how = How(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
         if pods:
-            report = library.room_for_asked(
-                _asked(source, scope, tuple(pods)), wishes, seed=seed, call_extender=call_extender
-            )
+            report = library.room_for_asked(_asked(source, scope, tuple(pods)), wishes, **how)
         else:
-            report = _for_manifests(source, scope, wishes, seed, call_extender)
+            report = _for_manifests(source, scope, wishes, how)
     return view.answer(report, exit_code(report.fits, report.interrupted, report.undecided))
 
 
@@ -79,9 +90,7 @@ def _asked(source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPo
     return subjects.named(inquiry, words, scope, source)
 
 
-def _for_manifests(
-    source: Source, scope: Scope, wishes: RoomWishes, seed: int, call_extender: CallExtender | None
-) -> MakeRoom:
+def _for_manifests(source: Source, scope: Scope, wishes: RoomWishes, how: How) -> MakeRoom:
     """All pods that the manifests bring. Raises KschedctlError."""
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
@@ -92,6 +101,4 @@ def _for_manifests(
         hint = "name a pod that waits; what has a UID or a node is part of the cluster"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     with in_files(given.places):
-        return library.room_for_manifests(
-            given.cluster, given.manifests, wishes, seed=seed, call_extender=call_extender, written=given.written
-        )
+        return library.room_for_manifests(given.cluster, given.manifests, wishes, written=given.written, **how)

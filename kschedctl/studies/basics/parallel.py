@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -103,6 +104,40 @@ def _here_and_now(
         yield i, scenario(context, task)
 
 
+@dataclass(frozen=True)
+class Crew(Generic[Task, Result]):
+    """Who works off tasks in rounds, ``size`` at once; what they keep with the context stays from round to round."""
+
+    size: int
+    submit: Callable[[Task], Any]
+
+    def results(self, tasks: Sequence[Task]) -> Iterator[Result]:
+        """In the order of the tasks; those that nobody waits for any more are not begun, if possible."""
+        futures = [self.submit(task) for task in tasks]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+@contextmanager
+def crew(
+    scenario: Scenario[Context, Task, Result], context: Context, workers: Workers
+) -> Iterator[Crew[Task, Result] | None]:
+    """Those who work side by side; None for nobody but this process. Raises as ``run_all`` does."""
+    processes = workers.processes or os.cpu_count() or 1
+    if workers.dask:
+        with _dask(scenario, context, workers.dask) as (submit, client, _):
+            yield Crew(max(sum(client.nthreads().values()), 1), submit)
+    elif processes > 1:
+        with _processes(scenario, context, processes) as submit:
+            yield Crew(processes, submit)
+    else:
+        yield None
+
+
 # -- local processes ----------------------------------------------------------------------------------------------
 
 _here: dict[str, Any] = {}
@@ -111,6 +146,17 @@ _here: dict[str, Any] = {}
 def _on_processes(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], processes: int
 ) -> Generator[tuple[int, Result], None, None]:
+    with _processes(scenario, context, processes) as submit:
+        futures: dict[Future[Result], int] = {submit(task): i for i, task in enumerate(tasks)}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+
+@contextmanager
+def _processes(
+    scenario: Scenario[Context, Task, Result], context: Context, processes: int
+) -> Iterator[Callable[[Task], Future[Result]]]:
+    """What submits a task to one of the processes."""
     import multiprocessing  # noqa: PLC0415 - most questions are answered by this process alone
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
 
@@ -119,9 +165,7 @@ def _on_processes(
         processes, multiprocessing.get_context(method), initializer=_enter, initargs=(scenario, context)
     )
     try:
-        futures: dict[Future[Result], int] = {pool.submit(_run, task): i for i, task in enumerate(tasks)}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        yield lambda task: pool.submit(_run, task)
     except BaseException:
         for worker in multiprocessing.active_children():  # else the program ends only when they do
             worker.terminate()
@@ -157,6 +201,17 @@ def _run(task: object) -> Any:
 def _on_dask(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], address: str
 ) -> Generator[tuple[int, Result], None, None]:
+    with _dask(scenario, context, address) as (submit, client, completed):
+        futures = {submit(task): i for i, task in enumerate(tasks)}
+        for future in completed(futures, loop=client.loop):
+            yield futures[future], future.result()
+
+
+@contextmanager
+def _dask(
+    scenario: Scenario[Context, Task, Result], context: Context, address: str
+) -> Iterator[tuple[Callable[[Task], Any], Any, Callable[..., Any]]]:
+    """What submits a task to the cluster, its client, and how to wait for what was submitted."""
     try:
         distributed: Any = import_module("distributed")  # an extra
     except ImportError:
@@ -168,11 +223,13 @@ def _on_dask(
     with client, _silent("distributed"):  # what it has to say is in the errors
         try:
             shared = client.scatter(context, broadcast=True, hash=False)
-            futures = {client.submit(scenario, shared, task, pure=False): i for i, task in enumerate(tasks)}
-            for future in distributed.as_completed(futures, loop=client.loop):
-                yield futures[future], future.result()
+            yield partial(_submit, client, scenario, shared), client, distributed.as_completed
         except (CancelledError, OSError):  # of its connections: scenarios read and write nothing
             raise ClusterError("the Dask scheduler is gone", where=f"--dask {address}") from None
+
+
+def _submit(client: Any, scenario: Scenario[Any, Task, Any], shared: object, task: Task) -> Any:
+    return client.submit(scenario, shared, task, pure=False)
 
 
 @contextmanager

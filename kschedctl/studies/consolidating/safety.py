@@ -17,6 +17,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import pods_on, with_nodes, with_pods
+from kschedctl.studies.basics.parallel import ALONE, Workers
 from kschedctl.studies.failures import failures
 from kschedctl.studies.what_if.settling import placed_on
 
@@ -62,17 +63,17 @@ def _share(view: Fork, nodes: Bools, column: int) -> float:
     return 100 * int(view.requested[nodes, column].sum()) / offered if offered else 0.0
 
 
-def zone_losses(before: Cluster, after: Cluster) -> list[UnitLoss]:
+def zone_losses(before: Cluster, after: Cluster, workers: Workers = ALONE) -> list[UnitLoss]:
     """What the loss of each zone leaves without a node in both; what is gone cannot be lost.
 
     Raises UsageError where nodes tell no zone.
     """
-    now, then = _unplaced(before), _unplaced(after) if after.nodes else {}
+    now, then = _unplaced(before, workers), _unplaced(after, workers) if after.nodes else {}
     return [UnitLoss(zone, now[zone], then.get(zone, 0)) for zone in sorted(now)]
 
 
-def _unplaced(cluster: Cluster) -> dict[str, int]:
-    return {loss.name: loss.unplaced for loss in failures(cluster, "zone").failures}
+def _unplaced(cluster: Cluster, workers: Workers) -> dict[str, int]:
+    return {loss.name: loss.unplaced for loss in failures(cluster, "zone", workers=workers).failures}
 
 
 def gone(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> Cluster:

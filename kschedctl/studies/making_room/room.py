@@ -9,7 +9,7 @@ are made again, and after them: nobody may be left without a node, and nobody pr
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.basics.parallel import Crew
 from kschedctl.studies.controllers.asked_pod import groups_of
 from kschedctl.studies.making_room.movable import movable
 from kschedctl.studies.making_room.rehearsal import PlayedMove, Rehearsal, play
@@ -65,10 +66,35 @@ class ReplayedPlan(NamedTuple):
     rows: dict[Position, Row]
 
 
+class PlanTaken(NamedTuple):
+    """A unit that fits by now, its moves, and the nodes that are cordoned meanwhile."""
+
+    unit: Unit
+    plan: Plan
+    emptied: frozenset[Row]
+
+
+class Draft(NamedTuple):
+    """Moves that may let the members fit, all of their unit if ``whole``."""
+
+    members: Unit
+    moves: Plan
+    emptied: frozenset[Row]
+    whole: bool
+
+
+class DraftTask(NamedTuple):
+    """A draft to judge, after the plans that were taken."""
+
+    taken: tuple[PlanTaken, ...]
+    draft: Draft
+
+
 @dataclass
 class RoomMaking:
     """The plan as it grows; ``stage``: the cluster with all others placed that fit, and with the ``parts`` so far.
 
+    ``taken``: what it is made of; ``hands``: who judges drafts side by side; ``done``: told of each that was judged.
     ``left``: others that wait on; ``rows``: the pods that fit by now, and where. ``keep``: who does not move; ``nodes``
     (N,): those that may be touched; ``before``: the cluster without any plan.
     """
@@ -86,6 +112,9 @@ class RoomMaking:
     searches: list[PlanSearch] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
+    taken: list[PlanTaken] = field(default_factory=list)
+    hands: Crew[DraftTask, bool] | None = None
+    done: Callable[[int], None] = lambda number: None
 
     @classmethod
     def of(cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int) -> RoomMaking:
@@ -108,7 +137,7 @@ class RoomMaking:
         for unit in self._units():
             self._advance(unit, (), NOWHERE)
         for unit in self._units():
-            if not self._make_for(unit, until):
+            if not self._make_for(unit, until) or self.interrupted:
                 return
 
     def _units(self) -> list[Unit]:
@@ -138,7 +167,8 @@ class RoomMaking:
                 break
             search = self._search(now, members, plan, emptied, until)
             more = search.run(self.wishes.most)
-            if more is None:
+            self.interrupted |= search.interrupted
+            if more is None or (self.interrupted and number < len(unit)):
                 return False
             plan, emptied = plan + more, emptied | {Row(int(now.view.node[more[-1]]))}
         return self._advance(unit, plan, emptied)
@@ -150,15 +180,30 @@ class RoomMaking:
         self.held = may_move.held
         whole = members[-1:] == self._last_of(members)
 
-        def accepts(more: Plan, row: Row) -> bool:
-            moves, cordoned = (*plan, *more), emptied | {row}
-            if whole:
-                return self._holds(members, moves, cordoned)
-            return self._with(members, moves, cordoned)[0] is not None
+        def accept(several: Sequence[Plan]) -> Iterator[bool]:
+            rows = [Row(int(now.view.node[more[-1]])) for more in several]
+            drafts = [
+                Draft(members, (*plan, *more), emptied | {row}, whole) for more, row in zip(several, rows, strict=True)
+            ]
+            if self.hands is None or len(drafts) == 1:
+                return map(self.accepts, drafts)
+            return self.hands.results([DraftTask(tuple(self.taken), draft) for draft in drafts])
 
-        search = PlanSearch(now, members[-1], may_move, self.nodes, accepts, until)
+        abreast = self.hands.size if self.hands else 1
+        search = PlanSearch(now, members[-1], may_move, self.nodes, accept, until, abreast, self.done)
         self.searches.append(search)
         return search
+
+    def accepts(self, draft: Draft) -> bool:
+        """Whether the members fit with the moves."""
+        if draft.whole:
+            return self._holds(draft.members, draft.moves, draft.emptied)
+        return self._with(draft.members, draft.moves, draft.emptied)[0] is not None
+
+    def follow(self, taken: Sequence[PlanTaken]) -> None:
+        """Take plans that were found elsewhere."""
+        for unit, plan, emptied in taken:
+            self._advance(unit, plan, emptied)
 
     def _last_of(self, members: Unit) -> Unit:
         """The last pod of the unit that they are of."""
@@ -225,6 +270,7 @@ class RoomMaking:
         self.stage, moved, rows = replays[0]
         self.rows |= {position: rows[position] for position in unit}
         self.left = [position for position in self.left if rows[position] < 0]
+        self.taken.append(PlanTaken(unit, plan, emptied))
         if plan:
             targets = [
                 {move.target for move in moves} for moves in zip(*(replay.moved for replay in replays), strict=True)

@@ -9,10 +9,10 @@ priority. Whatever is found is played from the beginning.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, permutations
+from itertools import chain, islice, permutations
 from math import perm
 
 import numpy as np
@@ -54,7 +54,8 @@ class PlanSearch:
     ``eligible`` (N,): nodes that nothing but other pods keeps from taking it; ``but_for_devices`` (N,): or what devices
     there are for its claims; ``helped`` (N,): those on which it fits without the pods that may move.
 
-    ``accepts``: whether a plan that was played leaves nobody without a node. ``nodes`` (N,): those that may be touched.
+    ``accept``: of plans that were played, in order, whether each leaves nobody without a node; ``abreast``: how many it
+    looks at together. ``nodes`` (N,): those that may be touched; ``done``: told of each plan that was looked at.
     ``may_have_sets``: whether there may be so many pods of a node as are moved without which it fits there;
     ``held_elsewhere``: what it lacks, such as devices, may be held by pods of other nodes.
     """
@@ -63,10 +64,13 @@ class PlanSearch:
     wanted: Position
     movable: Movable
     nodes: Bools
-    accepts: Callable[[Plan, Row], bool]
+    accept: Callable[[Sequence[Plan]], Iterator[bool]]
     until: float
+    abreast: int = 1
+    done: Callable[[int], None] = lambda number: None
     tried: int = 0
     in_time: bool = True
+    interrupted: bool = False
     exhausted: bool = True
     depends_on_others: bool = False
     held_elsewhere: bool = False
@@ -78,24 +82,37 @@ class PlanSearch:
     _homes: dict[int, Bools | None] = field(default_factory=dict)
 
     def run(self, most: int) -> Plan | None:
-        """The shortest plan of up to so many moves, and of these the cheapest."""
+        """The shortest plan of up to so many moves, and of these the cheapest that it came to until ``interrupted``."""
         try:
             for moves in range(1, most + 1):
                 likely = self._plans(self.stage, self.wanted, moves, (), frozenset())
-                for plan in chain(likely, self._all(moves)):
-                    self._check_time()
+                for plan, accepted in chain(self._judged(likely), self._judged(self._all(moves))):
                     if self._is_no_better(plan):
                         continue
                     self.tried += 1
-                    if self.accepts(plan, Row(int(self.stage.view.node[plan[-1]]))):
+                    if accepted:
                         self.best, self.until = plan, min(self.until, time.monotonic() + IMPROVED_FOR)
-                        if self._cost(plan) == self._least_cost:
-                            break
+                    self.done(1)
+                    if accepted and self._cost(plan) == self._least_cost:
+                        break
                 if self.best is not None:
                     return self.best
         except OutOfTimeError:
             self.in_time = False
+        except KeyboardInterrupt:
+            if self.best is None:
+                raise
+            self.in_time, self.interrupted = False, True
         return self.best
+
+    def _judged(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
+        """Plans, and whether they are accepted: the first by itself, as it often is, the others together."""
+        number = 1
+        while taken := list(islice(plans, number)):
+            self._check_time()
+            promising = [plan for plan in taken if not self._is_no_better(plan)]
+            yield from zip(promising, self.accept(promising), strict=False)
+            number = self.abreast
 
     def _cost(self, plan: Plan) -> tuple[int, int]:
         """How reluctantly its pods go, and the highest priority of them."""

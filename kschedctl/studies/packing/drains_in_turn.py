@@ -7,7 +7,7 @@ by itself on the cordoned cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -204,6 +204,23 @@ class DrainsInTurn:
         except KeyboardInterrupt:
             self.put_back()
             raise
+
+    def follow(self, row: Row, targets: Mapping[Position, Row]) -> None:
+        """A node goes as a drain elsewhere emptied it: its pods to these rows, in this order, the others for good."""
+        simulation, evictions, closed = self._state
+        cordoned = cordoned_node(self.view.nodes.objects[row])
+        draining = RevocableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
+        if not draining.all_pods:
+            nodes = {**closed.cordoned, row: cordoned}
+            self._begin(_State.of(self.scheduler, self.view.changed(self.view.cluster, nodes)))
+            return
+        closed.close(row, cordoned)
+        for position in (*targets, *(position for position in draining.all_pods if position not in targets)):
+            evictions.evict(position)
+            if position in targets:
+                simulation.gone.discard(position)
+                simulation.bind(position, targets[position])
+                evictions.back(position)
 
     def put_back(self) -> None:
         """The node that was drained last stays, and its pods with it."""

@@ -65,6 +65,14 @@ class EmptyingDrain(Draining):
                 yield pod.key, f"{pod.key} would be lost: nothing recreates it"
 
     def _attempt(self, position: Position) -> Outcome:
+        """A pod that comes back keeps the node."""
+        outcome = self._attempted(position)
+        if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
+            key = self._key(position)
+            raise _KeptError(key, f"{key} would come back: it tolerates that the node is cordoned")
+        return outcome
+
+    def _attempted(self, position: Position) -> Outcome:
         """Whom preemption would evict is only asked where it may still matter."""
         simulation = self.simulation
         if simulation.gangs.key(position) is not None:

@@ -7,6 +7,7 @@ from control_plane import kubectl
 from control_plane.running import run
 from control_plane.store import Key
 from control_plane.world import control_plane
+from interrupting import Interrupting
 from small import HOSTNAME, Json, budget, node, pod, replica
 
 from kschedctl.cluster import Cluster
@@ -84,16 +85,27 @@ def test_a_pod_makes_room_for_one_that_moves() -> None:
     assert report.placed[0].node == "n1"
 
 
-@pytest.mark.parametrize("priority", [0, 5])
-def test_the_cheaper_of_two_plans_of_two_moves(priority: int) -> None:
+def two_plans(priority: int) -> list[Json]:
     """Two pods of n1 go to n4 as they are. Or y leaves n3 for n4, so that b, for which only n3 does, leaves n2."""
     own = {"nodeSelector": {HOSTNAME: "n3"}}
     b = pod("b", "n2", "3", {"kind": "ReplicaSet", "name": "b"}, **own)
     y = pod("y", "n3", "2", {"kind": "ReplicaSet", "name": "y"})
     pair = [replica(name, "n1", "1", priority=priority) for name in ("a1", "a2")]
-    objects = [node("n1"), node("n2"), node("n3"), node("n4", cpu="2"), b, y, pod("z", "n3", "1"), *pair]
-    found = {move.pod for move in room([*objects, waiting("4")]).moves}
+    nodes = [node("n1"), node("n2"), node("n3"), node("n4", cpu="2")]
+    return [*nodes, b, y, pod("z", "n3", "1"), *pair, waiting("4")]
+
+
+@pytest.mark.parametrize("priority", [0, 5])
+def test_the_cheaper_of_two_plans_of_two_moves(priority: int) -> None:
+    found = {move.pod for move in room(two_plans(priority)).moves}
     assert found == ({"d/y", "d/b"} if priority else {"d/a1", "d/a2"})
+
+
+def test_an_interrupted_search_for_a_cheaper_plan_keeps_the_one_it_has() -> None:
+    """The fifth plan that is tried is the first that holds, and not the cheapest."""
+    report = make_room(Cluster.from_objects(two_plans(5)), ["d/new"], progress=Interrupting(5))
+    assert (report.interrupted, report.fits) == (True, True)
+    assert {move.pod for move in report.moves} == {"d/a1", "d/a2"}
 
 
 def test_a_budget_is_kept_at_each_step() -> None:
