@@ -39,7 +39,7 @@ def tried(search: SetSearch, task: SearchTask) -> TriedSet:
     """Whether all pods but the homeless get a node of a set."""
     if task.late:
         return TriedSet(task.counts, None)
-    return TriedSet(task.counts, search.sets.waiting(task.counts).keys() <= task.homeless)
+    return TriedSet(task.counts, search.sets.take_all(task.counts, task.homeless))
 
 
 @dataclass(eq=False)

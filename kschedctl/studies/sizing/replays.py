@@ -5,7 +5,7 @@ Nobody preempts: where all get a node nobody would, and else there will be more 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -55,17 +55,31 @@ class NodeSets:
 
     def waiting(self, counts: Counts) -> Waiting:
         """The pods that get no node of such a set, or none after the loss of some zone. Raises KeyboardInterrupt."""
-        key = tuple(sorted((name, number) for name, number in counts.items() if number))
+        key = frozen(counts)
         if key not in self._replayed:
             waiting: Waiting = {}
             for zone in self._losses(counts):
-                simulation, outcomes = _replayed(self.bought(counts, zone))
-                self.unknown = of_simulation(simulation)
-                still = [outcome.position for outcome in still_waiting(simulation, outcomes)]
+                simulation, still = self._placed(counts, zone)
                 for pod, takers in self._takers(simulation, still, counts, zone):
                     waiting[pod] = tuple(dict.fromkeys((*waiting.get(pod, ()), *takers)))
             self._replayed[key] = waiting
         return self._replayed[key]
+
+    def take_all(self, counts: Counts, homeless: Set[str]) -> bool:
+        """Whether all pods but these get a node of such a set, after every loss. Raises KeyboardInterrupt."""
+        if (known := self._replayed.get(frozen(counts))) is not None:
+            return known.keys() <= homeless
+        for zone in self._losses(counts):
+            simulation, still = self._placed(counts, zone)
+            if any(simulation.view.pods.objects[position].key not in homeless for position in still):
+                return False
+        return True
+
+    def _placed(self, counts: Counts, zone: str) -> tuple[Simulation, list[Position]]:
+        """With the pods that still wait."""
+        simulation, outcomes = _replayed(self.bought(counts, zone))
+        self.unknown = of_simulation(simulation)
+        return simulation, [outcome.position for outcome in still_waiting(simulation, outcomes)]
 
     def _takers(
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, without: str
@@ -109,6 +123,11 @@ class NodeSets:
         """The zones that may be lost; "" for none."""
         used = (self.shapes[name] for name, number in counts.items() if number and self.zone_loss)
         return ["", *sorted({zone for shape in used for zone in shape.zones if zone})]
+
+
+def frozen(counts: Counts) -> FrozenCounts:
+    """The same for equal sets."""
+    return tuple(sorted((name, number) for name, number in counts.items() if number))
 
 
 def _replayed(cluster: Cluster) -> tuple[Simulation, list[Outcome]]:

@@ -147,7 +147,7 @@ def improved(search: SetSearch, task: SearchTask) -> SearchedSet:
     while improves and not task.late:
         improves = False
         for name in sorted(counts, key=lambda name: _dearest(search, task, counts, name), reverse=True):
-            step = max(min(counts.get(name, 0) // 2, _most_less(search, counts, name)), 1)
+            step = max(min(counts.get(name, 0) // 2, _most_less(search, task, counts, name)), 1)
             while step and counts.get(name) and not task.late:
                 fewer = {**counts, name: max(counts[name] - step, 0)}
                 better = _refilled(search, fewer, search.program.cost(counts), task.homeless)
@@ -159,9 +159,11 @@ def improved(search: SetSearch, task: SearchTask) -> SearchedSet:
     return SearchedSet(counts, {}, not task.late, tuple(search.sets.unknown))
 
 
-def _most_less(search: SetSearch, counts: Counts, name: str) -> int:
-    """How many nodes of a shape cost what the set does above the bound."""
-    return ceil((search.program.cost(counts) - search.bound) / search.program.cost({name: 1}))
+def _most_less(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
+    """How many nodes of a shape cost what the set does above the bound, of those that were added half of them."""
+    above = ceil((search.program.cost(counts) - search.bound) / search.program.cost({name: 1}))
+    added = counts.get(name, 0) - (task.before or counts).get(name, 0)
+    return min(above, ceil(added / 2)) if added > 0 else above
 
 
 def _dearest(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:

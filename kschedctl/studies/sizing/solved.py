@@ -43,9 +43,10 @@ class SolvedPacking:
     seconds: float = 8.0
 
     def starts(self, program: PackingProgram) -> Starts:
-        """Sets of any shapes, of as few as do, and of one more; between them those that need no solver.
+        """Sets of as few shapes as do, of one more, and of any; between them those that need no solver.
 
-        On one main shape every pod finds its place, where kube-scheduler does not put each where it would have to.
+        On one main shape every pod finds its place, where kube-scheduler does not put each where it would have to, and
+        pods that could be on all of several shapes take what is meant for those that are bound to one.
         """
         plain, cuts = PlainPacking().starts(program), cuts_of(program, self.seconds)
         every = self._solved(program, cuts=cuts)
@@ -56,7 +57,7 @@ class SolvedPacking:
             if len(few) < MORE_SETS and (limited := self._solved(program, most=kinds, cuts=cuts)):
                 few.append(limited.counts)
         mixed = [*few, every.counts]
-        pairs = zip_longest(plain.sets, mixed)
+        pairs = zip_longest(mixed, plain.sets)
         sets = {named(some): some for pair in pairs for some in pair if some}
         return Starts(list(sets.values()), max(every.bound, plain.bound), (*plain.cuts, *cuts))
 
@@ -64,7 +65,7 @@ class SolvedPacking:
         """Nodes for the pods of the program, of shapes ``among`` all where those take them."""
         takes = program.taking(among)
         found = self._solved(program, takes)
-        return found.counts if found else {}
+        return found.counts if found else PlainPacking().more(program, among)
 
     def _solved(
         self,
