@@ -24,7 +24,7 @@ EXAMPLES = (
     "kschedctl size",
     "kschedctl size --instance-types types.json --scale 1.5",
     "kschedctl size --scenario growth.yaml",
-    "kschedctl size --instance-types types.json -f nodepools.yaml --snapshot prod.ksnap",
+    "kschedctl size --instance-types types.json -f pools.yaml",
     "kschedctl size --pools --instance-types types.json --jobs 4",
     "kschedctl size -f apps/ --snapshot prod.ksnap --keep-zone-loss",
 )

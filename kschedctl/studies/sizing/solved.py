@@ -26,6 +26,8 @@ GAP, SLACK = 0.002, 1e-6
 FEWEST_KINDS = 6
 """Sets of more shapes than so many are looked for without a limit on shapes alone."""
 MORE_SETS = 2
+DEAR = 1.15
+"""Sets of few shapes that cost so many times the cheapest are no good start."""
 Indexes = npt.NDArray[np.int64]
 
 
@@ -56,6 +58,7 @@ class SolvedPacking:
         for kinds in range(1, min(most, FEWEST_KINDS + 1)):
             if len(few) < MORE_SETS and (limited := self._solved(program, most=kinds, cuts=cuts)):
                 few.append(limited.counts)
+        few.sort(key=lambda counts: program.cost(counts) > DEAR * program.cost(every.counts))
         mixed = [*few, every.counts]
         pairs = zip_longest(mixed, plain.sets)
         sets = {named(some): some for pair in pairs for some in pair if some}

@@ -89,7 +89,7 @@ def test_the_sets_between_are_all_that_cost_less_and_meet_the_cuts(seed: int) ->
 def test_the_cheapest_set_that_takes_all_is_found_among_those_between(seed: int) -> None:
     """Which sets do is random, not such that more nodes do where fewer do."""
     random = Random(seed)
-    sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(random.randint(0, 60))]
+    sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(random.randint(0, 120))]
     do = [random.random() < 0.05 for _ in sets]
     closing = Closing(sets, lambda some: [TriedSet(counts, do[counts["s"]]) for counts in some])
     closing.search()
@@ -97,6 +97,14 @@ def test_the_cheapest_set_that_takes_all_is_found_among_those_between(seed: int)
     assert closing.closed
     assert closing.best == (None if first is None else {"s": first})
     assert closing.refuted >= set(range(len(sets) if first is None else first))
+
+
+def test_too_many_sets_are_only_probed() -> None:
+    """Of a thousand none does: the probes, at a half and so on, and no more."""
+    sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(1000)]
+    closing = Closing(sets, lambda some: [TriedSet(counts, False) for counts in some])
+    closing.search()
+    assert (closing.closed, closing.refuted, closing.first) == (False, {500, 750, 875, 937}, 0)
 
 
 def test_without_time_nothing_is_claimed() -> None:
