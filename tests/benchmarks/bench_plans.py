@@ -6,7 +6,8 @@
 Milliseconds of CPU for each node that consolidate tries within so many seconds; seconds of CPU for each pod that asks
 for so many cores, and for the rounds of a descheduler that evicts at most 500 pods. ``cycles``: as many full scheduling
 cycles of one pod the same machine runs in that time. ``--size`` sizes alone, for so many seconds, from a catalogue of
-50 types: how far from the bound the set is (20,000 pods: a cluster of ``--nodes 700 --pods 20000``).
+50 types, by NodePools and without: how far from the bound the set is (20,000 pods: a cluster of ``--nodes 700 --pods
+20000``).
 """
 
 from __future__ import annotations
@@ -64,34 +65,61 @@ def catalogue() -> Iterator[dict[str, Any]]:
         for generation in (5, 6, 7):
             for cores in (2, 4, 8, 16, 32):
                 hour = round(price * cores * (1 + 0.03 * (7 - generation)), 4)
-                yield instance_type(f"{family}{generation}.{cores}", cores, cores * ratio, 0, hour)
+                spot = round(0.4 * hour, 4) if family == "m" else None
+                yield instance_type(f"{family}{generation}.{cores}", cores, cores * ratio, 0, hour=hour, spot=spot)
     for cores, memory, gpus, hour in ((8, 64, 1, 1.0), (32, 256, 4, 3.6), (64, 512, 8, 7.0)):
-        yield instance_type(f"g.{gpus}", cores, memory, gpus, hour)
-    yield instance_type("x.32", 32, 512, 0, 3.2)
-    yield instance_type("x.64", 64, 1024, 0, 6.4)
+        yield instance_type(f"g.{gpus}", cores, memory, gpus, hour=hour)
+    yield instance_type("x.32", 32, 512, 0, hour=3.2)
+    yield instance_type("x.64", 64, 1024, 0, hour=6.4)
 
 
-def instance_type(name: str, cores: int, gibibytes: int, gpus: int, hour: float) -> dict[str, Any]:
-    """On demand, in four zones, in the form of kwok's instance_types.json."""
+def instance_type(
+    name: str, cores: int, gibibytes: int, gpus: int, *, hour: float, spot: float | None = None
+) -> dict[str, Any]:
+    """On demand, maybe as spot too, in four zones, in the form of kwok's instance_types.json."""
     resources = {"cpu": str(cores), "memory": f"{gibibytes}Gi", "pods": "110", "ephemeral-storage": "100Gi"}
-    requirements = [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]
-    zones = ([*requirements, {"key": ZONE, "operator": "In", "values": [zone]}] for zone in ZONES)
+    offerings = (*offered("on-demand", hour), *(offered("spot", spot) if spot else ()))
     return {
         "name": name,
         "architecture": "amd64",
         "operatingSystems": ["linux"],
         "resources": resources | ({"nvidia.com/gpu": str(gpus)} if gpus else {}),
         "overhead": {"cpu": "100m", "memory": "500Mi"},
-        "offerings": [{"Price": hour, "Available": True, "Requirements": zone} for zone in zones],
+        "offerings": list(offerings),
     }
 
 
+def offered(capacity: str, hour: float) -> Iterator[dict[str, Any]]:
+    for zone in ZONES:
+        of_type = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]}
+        requirements = [of_type, {"key": ZONE, "operator": "In", "values": [zone]}]
+        yield {"Price": hour, "Available": True, "Requirements": requirements}
+
+
+def node_pools() -> Iterator[dict[str, Any]]:
+    """The pools of ``make_cluster.py``, each of a family of the catalogue, with its label and taints."""
+    families = (("general", "m", ""), ("compute", "c", ""), ("memory", "rx", ""), ("spot", "m", "example.com/spot"))
+    for name, family, taint in (*families, ("gpu", "g", "nvidia.com/gpu")):
+        types = [sold["name"] for sold in catalogue() if sold["name"][0] in family]
+        capacity = "spot" if name == "spot" else "on-demand"
+        required = {"node.kubernetes.io/instance-type": types, "karpenter.sh/capacity-type": [capacity]}
+        requirements = [{"key": key, "operator": "In", "values": values} for key, values in required.items()]
+        taints = [{"key": taint, "value": "true", "effect": "NoSchedule"}] if taint else []
+        reference = {"group": "example.com", "kind": "NodeClass", "name": "default"}
+        spec = {"requirements": requirements, "taints": taints, "nodeClassRef": reference}
+        template = {"metadata": {"labels": {"example.com/pool": name}}, "spec": spec}
+        meta = {"name": name}
+        yield {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": meta, "spec": {"template": template}}
+
+
 def size(cluster: Cluster, seconds: float) -> None:
-    """What it finds in so many seconds, and what they took."""
-    start, began = process_time(), monotonic()
-    report = kschedctl.size(cluster, wishes=SizingWishes(seconds=seconds), instance_types=list(catalogue()))
-    spent = f"{process_time() - start:.1f} s of CPU, {monotonic() - began:.1f} s in all"
-    print(f"size         {' '.join(report.first_line())}; {len(report.alternatives)} sets: {spent}")
+    """What it finds in so many seconds, of the catalogue as such and by pools, and what that took."""
+    for what, pools in (("pools", list(node_pools())), ("types", [])):
+        start, began = process_time(), monotonic()
+        wishes = SizingWishes(seconds=seconds)
+        report = kschedctl.size(cluster, pools, wishes, instance_types=list(catalogue()))
+        spent = f"{process_time() - start:.1f} s of CPU, {monotonic() - began:.1f} s in all"
+        print(f"size         {what}: {' '.join(report.first_line())}; {len(report.alternatives)} sets: {spent}")
 
 
 def pod(cores: int) -> dict[str, Any]:

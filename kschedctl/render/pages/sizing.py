@@ -37,6 +37,15 @@ def sizing_page(report: NodeSizing, style: Style) -> Page:
 
 
 def _least(report: NodeSizing) -> str:
-    """What the bound leaves out."""
+    """What the bound leaves out, and what replays add to it."""
     solver = "" if report.solver else "; pip install 'kschedctl[solver]' for a better one"
-    return f"what is needed at least ignores spreading, affinity and zones, and where kube-scheduler puts pods{solver}"
+    ignored = "what is needed at least ignores spreading, affinity and zones, and where kube-scheduler puts pods"
+    return f"{ignored}{solver}{_proven(report)}"
+
+
+def _proven(report: NodeSizing) -> str:
+    """Where not all cheaper sets were replayed, from where on there may be one."""
+    if report.cheapest or report.proven <= report.bound * (1 + 1e-9):
+        return ""
+    least = f"for less than {report.proven:.4f}" if report.price is not None else f"of fewer than {report.proven:,.0f}"
+    return f"; by replays no set {least} takes all pods"

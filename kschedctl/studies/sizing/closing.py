@@ -23,6 +23,8 @@ MOST_SETS = 100_000
 """So many sets are kept in mind at most."""
 PROBES = (1 / 2, 3 / 4, 7 / 8, 15 / 16)
 """How far from the cheapest to the best set, by the number of sets, the ones are that are probed."""
+MOST_REPLAYS = 128
+"""Where there are more sets than so many, they are probed alone."""
 AT_ONCE = 16
 """Sets that are tried before one looks whether any of them does."""
 Sets = npt.NDArray[np.int64]
@@ -39,7 +41,7 @@ def tried(search: SetSearch, task: SearchTask) -> TriedSet:
     """Whether all pods but the homeless get a node of a set."""
     if task.late:
         return TriedSet(task.counts, None)
-    return TriedSet(task.counts, search.sets.waiting(task.counts).keys() <= task.homeless)
+    return TriedSet(task.counts, search.sets.take_all(task.counts, task.homeless))
 
 
 @dataclass(eq=False)
@@ -65,9 +67,9 @@ class Closing:
         return self.first == self._end
 
     def search(self) -> None:
-        """Until there is no cheaper set, or no time."""
+        """Until there is no cheaper set, no time, or probes of too many sets find none that does."""
         self._probe()
-        while not self.closed:
+        while not self.closed and self._end - len(self.refuted) <= MOST_REPLAYS:
             after = range(self.first, self._end)
             if not self._try(list(islice((at for at in after if at not in self.refuted), AT_ONCE))):
                 return

@@ -41,7 +41,7 @@ def mixed_program(
     best.
     """
     optimize: Any = import_module("scipy.optimize")
-    with _quiet():
+    with quiet():
         found = optimize.milp(
             value,
             integrality=whole,
@@ -66,13 +66,13 @@ def worths(costs: Table, columns: Table, demand: Table) -> Table | None:
     None where there is no such sum.
     """
     optimize: Any = import_module("scipy.optimize")
-    with _quiet():
+    with quiet():
         found = optimize.linprog(costs, A_ub=-columns, b_ub=-demand, method="highs")
     return None if found.x is None else np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """What C code writes to standard output goes nowhere. In another thread than the main one all stays as it is, since
     others may write meanwhile.
     """

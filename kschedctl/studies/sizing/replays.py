@@ -5,7 +5,7 @@ Nobody preempts: where all get a node nobody would, and else there will be more 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -24,6 +24,7 @@ from kschedctl.studies.sizing.shapes import NodeShape
 from kschedctl.studies.what_if.settling import pending, still_waiting
 
 FrozenCounts = tuple[tuple[str, int], ...]
+Replay = tuple[Simulation, list[Outcome]]
 Waiting = dict[str, tuple[str, ...]]
 """The pods that get no node, and the shapes of which one more node would take each as things are then."""
 
@@ -39,6 +40,7 @@ class NodeSets:
     zone_loss: bool = False
     unknown: Sequence[UnknownKind] = ()
     _replayed: dict[FrozenCounts, Waiting] = field(default_factory=dict)
+    _latest: tuple[tuple[FrozenCounts, str], Replay] | None = None
 
     def __post_init__(self) -> None:
         self._alone = {(shape.of, zone) for shape in self.shapes.values() if shape.of for zone in shape.zones}
@@ -55,17 +57,41 @@ class NodeSets:
 
     def waiting(self, counts: Counts) -> Waiting:
         """The pods that get no node of such a set, or none after the loss of some zone. Raises KeyboardInterrupt."""
-        key = tuple(sorted((name, number) for name, number in counts.items() if number))
+        key = frozen(counts)
         if key not in self._replayed:
             waiting: Waiting = {}
             for zone in self._losses(counts):
-                simulation, outcomes = _replayed(self.bought(counts, zone))
-                self.unknown = of_simulation(simulation)
-                still = [outcome.position for outcome in still_waiting(simulation, outcomes)]
+                simulation, still = self._placed(counts, zone)
                 for pod, takers in self._takers(simulation, still, counts, zone):
                     waiting[pod] = tuple(dict.fromkeys((*waiting.get(pod, ()), *takers)))
             self._replayed[key] = waiting
         return self._replayed[key]
+
+    def take_all(self, counts: Counts, homeless: Set[str]) -> bool:
+        """Whether all pods but these get a node of such a set, after every loss. Raises KeyboardInterrupt."""
+        if (known := self._replayed.get(frozen(counts))) is not None:
+            return known.keys() <= homeless
+        for zone in self._losses(counts):
+            simulation, still = self._placed(counts, zone)
+            if any(simulation.view.pods.objects[position].key not in homeless for position in still):
+                return False
+        return True
+
+    def _placed(self, counts: Counts, zone: str) -> tuple[Simulation, list[Position]]:
+        """With the pods that still wait."""
+        simulation, outcomes = self._replay(counts, zone)
+        self.unknown = of_simulation(simulation)
+        return simulation, [outcome.position for outcome in still_waiting(simulation, outcomes)]
+
+    def _replay(self, counts: Counts, zone: str) -> Replay:
+        """After the loss of a zone, if one is named; the latest is kept."""
+        key = (frozen(counts), zone)
+        if self._latest is None or self._latest[0] != key:
+            self._latest = (key, _replayed(self.bought(counts, zone)))
+        return self._latest[1]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_latest": None}  # large, and no other process needs it
 
     def _takers(
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, without: str
@@ -101,7 +127,7 @@ class NodeSets:
         said: dict[str, str] = {}
         for zone in self._losses(counts):
             lost = f"after the loss of zone {zone}: " if zone else ""
-            for key, message in messages(self.bought(counts, zone)).items():
+            for key, message in _said(*self._replay(counts, zone)).items():
                 said.setdefault(key, f"{lost}{message}")
         return {key: said[key] for key in keys if key in said}
 
@@ -111,7 +137,12 @@ class NodeSets:
         return ["", *sorted({zone for shape in used for zone in shape.zones if zone})]
 
 
-def _replayed(cluster: Cluster) -> tuple[Simulation, list[Outcome]]:
+def frozen(counts: Counts) -> FrozenCounts:
+    """The same for equal sets."""
+    return tuple(sorted((name, number) for name, number in counts.items() if number))
+
+
+def _replayed(cluster: Cluster) -> Replay:
     """All pods pass the queue. Raises KeyboardInterrupt."""
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
@@ -123,7 +154,10 @@ def _replayed(cluster: Cluster) -> tuple[Simulation, list[Outcome]]:
 
 def messages(cluster: Cluster) -> dict[str, str]:
     """The pods that wait, and what kube-scheduler says of each."""
-    simulation, outcomes = _replayed(cluster)
+    return _said(*_replayed(cluster))
+
+
+def _said(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:
     pods = simulation.view.pods.objects
     waiting = still_waiting(simulation, simulation.explained(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}

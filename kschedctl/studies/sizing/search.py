@@ -94,7 +94,8 @@ def grown(search: SetSearch, task: SearchTask) -> SearchedSet:
 class _Growth:
     """More nodes for those that wait, or that much more of all that the others leave room: the cheaper of both.
 
-    Where nodes have no taints, pods that could run elsewhere take what is meant for those that wait.
+    Where nodes have no taints, pods that could run elsewhere take what is meant for those that wait. Room for all that
+    helped few is followed by nodes for those that wait.
     """
 
     def __init__(self, search: SetSearch, start: Counts) -> None:
@@ -106,11 +107,13 @@ class _Growth:
     def grow(self, helped: Mapping[str, tuple[str, ...]], waiting: int) -> None:
         """``helped``: the pods that wait, and the shapes of which one more node would take each now."""
         cost, before = self._search.program.cost, self.counts
-        self._step = 1 if 2 * waiting < self._fewest else 4 * self._step
+        little = 2 * waiting >= self._fewest
+        self._step = 4 * self._step if little and not self._slack else 1
         self._fewest = min(self._fewest, waiting)
         more = self._more(helped)
         slack = next((at for at in SLACK if cost(self._with(at)) > cost(before)), None)
-        if slack is None or cost(more) <= cost(self._with(slack)):
+        in_vain = little and bool(self._slack)
+        if slack is None or in_vain or cost(more) <= cost(self._with(slack)):
             self.counts, self._slack = more, ()
         else:
             lower = max((at for at in SLACK if at < slack), default=0.0)
@@ -147,7 +150,7 @@ def improved(search: SetSearch, task: SearchTask) -> SearchedSet:
     while improves and not task.late:
         improves = False
         for name in sorted(counts, key=lambda name: _dearest(search, task, counts, name), reverse=True):
-            step = max(min(counts.get(name, 0) // 2, _most_less(search, counts, name)), 1)
+            step = max(min(counts.get(name, 0) // 2, _most_less(search, task, counts, name)), 1)
             while step and counts.get(name) and not task.late:
                 fewer = {**counts, name: max(counts[name] - step, 0)}
                 better = _refilled(search, fewer, search.program.cost(counts), task.homeless)
@@ -159,9 +162,11 @@ def improved(search: SetSearch, task: SearchTask) -> SearchedSet:
     return SearchedSet(counts, {}, not task.late, tuple(search.sets.unknown))
 
 
-def _most_less(search: SetSearch, counts: Counts, name: str) -> int:
-    """How many nodes of a shape cost what the set does above the bound."""
-    return ceil((search.program.cost(counts) - search.bound) / search.program.cost({name: 1}))
+def _most_less(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
+    """How many nodes of a shape cost what the set does above the bound, of those that were added half of them."""
+    above = ceil((search.program.cost(counts) - search.bound) / search.program.cost({name: 1}))
+    added = counts.get(name, 0) - (task.before or counts).get(name, 0)
+    return min(above, ceil(added / 2)) if added > 0 else above
 
 
 def _dearest(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:

@@ -42,6 +42,8 @@ from kschedctl.studies.what_if.shared_cluster import cluster_basis
 from kschedctl.text.counts import counted
 
 NEVER = float("inf")
+LEAST_SECONDS = 8.0
+"""For one program of the solver, which nothing begins without."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,9 @@ class _Sizing:
     def __post_init__(self) -> None:
         self.all_pods = len(self.cluster.pods)
         self._until = time.time() + self.wishes.seconds
-        self.packing = SolvedPacking() if highs.is_there() else PlainPacking()
+        self.packing = (
+            SolvedPacking(max(LEAST_SECONDS, self.wishes.seconds / 4)) if highs.is_there() else PlainPacking()
+        )
         one_a_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
         sets = NodeSets(self.cluster, self.shapes)
         self.view = Scheduler(sets.bought(one_a_zone)).view

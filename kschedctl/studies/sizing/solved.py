@@ -26,6 +26,8 @@ GAP, SLACK = 0.002, 1e-6
 FEWEST_KINDS = 6
 """Sets of more shapes than so many are looked for without a limit on shapes alone."""
 MORE_SETS = 2
+DEAR = 1.15
+"""Sets of few shapes that cost so many times the cheapest are no good start."""
 Indexes = npt.NDArray[np.int64]
 
 
@@ -43,9 +45,10 @@ class SolvedPacking:
     seconds: float = 8.0
 
     def starts(self, program: PackingProgram) -> Starts:
-        """Sets of any shapes, of as few as do, and of one more; between them those that need no solver.
+        """Sets of as few shapes as do, of one more, and of any; between them those that need no solver.
 
-        On one main shape every pod finds its place, where kube-scheduler does not put each where it would have to.
+        On one main shape every pod finds its place, where kube-scheduler does not put each where it would have to, and
+        pods that could be on all of several shapes take what is meant for those that are bound to one.
         """
         plain, cuts = PlainPacking().starts(program), cuts_of(program, self.seconds)
         every = self._solved(program, cuts=cuts)
@@ -55,8 +58,9 @@ class SolvedPacking:
         for kinds in range(1, min(most, FEWEST_KINDS + 1)):
             if len(few) < MORE_SETS and (limited := self._solved(program, most=kinds, cuts=cuts)):
                 few.append(limited.counts)
+        few.sort(key=lambda counts: program.cost(counts) > DEAR * program.cost(every.counts))
         mixed = [*few, every.counts]
-        pairs = zip_longest(plain.sets, mixed)
+        pairs = zip_longest(mixed, plain.sets)
         sets = {named(some): some for pair in pairs for some in pair if some}
         return Starts(list(sets.values()), max(every.bound, plain.bound), (*plain.cuts, *cuts))
 
@@ -64,7 +68,7 @@ class SolvedPacking:
         """Nodes for the pods of the program, of shapes ``among`` all where those take them."""
         takes = program.taking(among)
         found = self._solved(program, takes)
-        return found.counts if found else {}
+        return found.counts if found else PlainPacking().more(program, among)
 
     def _solved(
         self,
