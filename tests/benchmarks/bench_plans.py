@@ -17,6 +17,8 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
+from peak_memory import print_peak
+
 import kschedctl
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import decode
@@ -152,3 +154,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()
