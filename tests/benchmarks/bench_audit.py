@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+
+from peak_memory import mebibytes
 
 from kschedctl.cluster import Cluster, convert
 from kschedctl.library.cluster import Cluster as Read
@@ -90,7 +91,7 @@ def main() -> None:
     for name, cpu, clock in timed(AuditedCluster(Scheduler(replace(cluster)), NOW), options.section):
         total += cpu
         print(f"{name:14} {cpu:7.2f} s of a processor, {clock:7.2f} s", flush=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = mebibytes()
     print(f"{'all':14} {total:7.2f} s of a processor, the aim is {AIM_SECONDS} s; {peak:,.0f} MiB at the peak")
 
 

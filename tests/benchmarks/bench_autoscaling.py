@@ -12,6 +12,8 @@ import argparse
 from time import process_time
 from typing import Any
 
+from peak_memory import print_peak
+
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import scale_up
 from kschedctl.cluster import Cluster
@@ -107,3 +109,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

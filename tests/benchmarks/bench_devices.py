@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import time
 
+from peak_memory import print_peak
+
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import inventory_of
@@ -98,3 +100,4 @@ def cel(expression: str):
 
 if __name__ == "__main__":
     main()
+    print_peak()

@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from peak_memory import print_peak
+
 PLAIN, SPREAD = "bench/pending-plain", "bench/pending-spread-affinity"
 JSON_LOAD = "import glob, json, sys; kept = [json.load(open(p)) for p in sorted(glob.glob(sys.argv[1] + '/*.json'))]"
 READ = "import sys; from kschedctl.sources.read import read; read(sys.argv[1:])"
@@ -91,3 +93,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

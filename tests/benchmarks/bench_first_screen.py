@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from make_cluster import write_cluster
+from peak_memory import print_peak
 
 import kschedctl
 from kschedctl.render.page import Style
@@ -98,3 +99,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

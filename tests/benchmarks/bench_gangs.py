@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
+from peak_memory import print_peak
+
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -64,3 +66,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

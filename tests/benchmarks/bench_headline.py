@@ -9,10 +9,10 @@ which no two pods may share a node (10 %). One line is printed; ``--plain`` leav
 from __future__ import annotations
 
 import argparse
-import resource
 from time import process_time
 
 from bench_simulate import Json, apart, deployment, node, pod
+from peak_memory import mebibytes
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
@@ -44,10 +44,10 @@ def headline(nodes: int, pods: int, *, plain: bool) -> str:
     outcomes = simulation.run(positions)
     seconds = process_time() - ready
     placed = sum(outcome.row >= 0 for outcome in outcomes)
-    mebibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = mebibytes()
     return (
         f"{placed:,} of {len(positions):,} pods placed on {nodes:,} nodes in {seconds:.0f} s of CPU time "
-        f"({len(positions) / seconds:,.0f} pods/s), after {ready - begin:.0f} s to set up; at most {mebibytes:,.0f} MiB"
+        f"({len(positions) / seconds:,.0f} pods/s), after {ready - begin:.0f} s to set up; at most {peak:,.0f} MiB"
     )
 
 

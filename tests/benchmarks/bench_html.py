@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from peak_memory import print_peak
 from playwright.sync_api import sync_playwright
 
 from kschedctl.cluster import Cluster
@@ -106,3 +107,4 @@ def look(report: Document, title: str) -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

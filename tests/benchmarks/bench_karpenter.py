@@ -11,6 +11,8 @@ import argparse
 from time import process_time
 from typing import Any
 
+from peak_memory import print_peak
+
 import kschedctl
 
 Json = dict[str, Any]
@@ -155,3 +157,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import yaml
+from peak_memory import print_peak
 
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
@@ -185,3 +186,4 @@ def _timed(run: Callable[[], T]) -> tuple[float, T]:
 
 if __name__ == "__main__":
     main()
+    print_peak()

@@ -40,6 +40,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
+from peak_memory import print_peak
 
 from kschedctl.api.kinds import KINDS
 from kschedctl.sources.live.lists import paths
@@ -222,3 +223,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from peak_memory import print_peak
+
 from tests.benchmarks.make_cluster import write_cluster
 
 MEASURED = """
@@ -72,3 +74,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

@@ -18,6 +18,8 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
+from peak_memory import print_peak
+
 import kschedctl
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import decode
@@ -180,3 +182,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

@@ -21,6 +21,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from peak_memory import print_peak
 
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
@@ -180,3 +181,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

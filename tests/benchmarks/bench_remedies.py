@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from peak_memory import print_peak
+
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import RemediesOfMany
@@ -145,3 +147,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

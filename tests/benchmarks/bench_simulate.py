@@ -22,6 +22,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+from peak_memory import print_peak
+
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Scheduler
@@ -324,3 +326,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from peak_memory import print_peak
+
 NUMPY = ("-c", "import numpy")
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 POD = "shop/web-6d4cf56db6-h8s2k"
@@ -72,3 +74,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()

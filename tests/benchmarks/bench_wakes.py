@@ -13,6 +13,8 @@ import random
 import time
 from typing import Any
 
+from peak_memory import print_peak
+
 import kschedctl
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.waking.changes import changes_of
@@ -97,3 +99,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    print_peak()
