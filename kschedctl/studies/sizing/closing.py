@@ -23,7 +23,7 @@ MOST_SETS = 100_000
 """So many sets are kept in mind at most."""
 PROBES = (1 / 2, 3 / 4, 7 / 8, 15 / 16)
 """How far from the cheapest to the best set, by the number of sets, the ones are that are probed."""
-MOST_REPLAYS = 128
+MOST_REPLAYS = 256
 """Where there are more sets than so many, they are probed alone."""
 AT_ONCE = 16
 """Sets that are tried before one looks whether any of them does."""
