@@ -13,6 +13,8 @@ import pytest
 
 from kschedctl.api.kinds import KINDS
 from kschedctl.errors import InputError
+from kschedctl.sources.documents.documents import parse, read_content
+from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.read import load_configuration_file, read
 
 POD = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{%s}}'
@@ -310,3 +312,10 @@ def test_a_null_in_a_list_is_named(kind: str, items: list[object], tmp_path: Pat
     file.write_text(json.dumps({"kind": kind, "apiVersion": "v1", "items": items}))
     with pytest.raises(InputError, match=rf"items\[{len(items) - 1}\]: expected an object, got null$"):
         read([str(file)])
+
+
+def test_a_long_json_list_on_one_line() -> None:
+    listed = [{"name": f"type-{i}", "pad": "x" * 100} for i in range(1_000)]
+    reader = Reader("types.json", io.BytesIO(json.dumps(listed).encode()))
+    (document,) = parse(read_content(reader))
+    assert document.value == listed

@@ -18,7 +18,7 @@ from kschedctl.sources.documents.place import ParsedDocument
 SMALL = 1 << 20  # bytes; what a person writes is smaller
 LARGEST = 256 << 20  # bytes of what is parsed as a whole
 _SNIFFED = 64 << 10
-_JSON = re.compile(rb'\s*+\{\s*+["}]')
+_JSON = re.compile(rb'\s*+(?:\[\s*+)?\{\s*+["}]')
 _MARKER = re.compile(rb"^---", re.MULTILINE)  # no line of JSON begins so
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
