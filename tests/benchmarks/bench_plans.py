@@ -1,13 +1,14 @@
 """How long plans take on a big cluster: nodes that could go or be bought, moves that make room, a descheduler's.
 
     python tests/benchmarks/make_cluster.py FOLDER
-    python tests/benchmarks/bench_plans.py FOLDER [--seconds 180] [--cores 4 12] [--rounds 1] [--size 60]
+    python tests/benchmarks/bench_plans.py FOLDER [--seconds 180] [--jobs 2] [--cores 20 22 25] [--rounds 1] [--size 60]
 
-Milliseconds of CPU for each node that consolidate tries within so many seconds; seconds of CPU for each pod that asks
-for so many cores, and for the rounds of a descheduler that evicts at most 500 pods. ``cycles``: as many full scheduling
-cycles of one pod the same machine runs in that time. ``--size`` sizes alone, for so many seconds, from a catalogue of
-50 types, by NodePools and without: how far from the bound the set is (20,000 pods: a cluster of ``--nodes 700 --pods
-20000``).
+Milliseconds of CPU for each node that consolidate tries within so many seconds, with ``--jobs`` also the seconds that
+pass with so many processes; seconds of CPU for each pod that asks for so many cores (in that cluster one, two and three
+pods move for them), and for the rounds of a descheduler that evicts at most 500 pods. ``cycles``: as many full
+scheduling cycles of one pod the same machine runs in that time. ``--size`` sizes alone, for so many seconds, from a
+catalogue of 50 types, by NodePools and without: how far from the bound the set is (20,000 pods: a cluster of ``--nodes
+700 --pods 20000``).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import ZONE
+from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
 from kschedctl.studies.sizing.size import SizingWishes
 
@@ -124,6 +126,19 @@ def size(cluster: Cluster, seconds: float) -> None:
         print(f"size         {what}: {' '.join(report.first_line())}; {len(report.alternatives)} sets: {spent}")
 
 
+def consolidate(cluster: Cluster, seconds: float, jobs: int, cycle: float) -> None:
+    """How many nodes are tried in so many seconds, what each costs this process, and what passes meanwhile."""
+    start, began = process_time(), monotonic()
+    plan = kschedctl.consolidate(cluster, ConsolidationWishes(seconds=seconds), workers=Workers(jobs))
+    spent, passed = process_time() - start, monotonic() - began
+    each = spent / max(plan.tried, 1)
+    print(
+        f"consolidate  {plan.tried:,} of {plan.candidates:,} nodes in {spent:.1f} s of CPU, {passed:.1f} s in all "
+        f"by {jobs}, {len(plan.removable):,} could go: {1000 * each:.0f} ms a node, {each / cycle:.1f} cycles",
+        flush=True,
+    )
+
+
 def pod(cores: int) -> dict[str, Any]:
     requests = {"cpu": str(cores), "memory": "1Gi"}
     spec = {"containers": [{"name": "c", "image": "c", "resources": {"requests": requests}}]}
@@ -152,7 +167,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=180)
-    parser.add_argument("--cores", type=int, nargs="*", default=[4, 12])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--cores", type=int, nargs="*", default=[20, 22, 25])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--size", type=float, default=0)
     options = parser.parse_args()
@@ -161,14 +177,8 @@ def main() -> None:
         size(cluster, options.size)
         return
     cycle = cycle_seconds(cluster)
-    start = process_time()
-    plan = kschedctl.consolidate(cluster, ConsolidationWishes(seconds=options.seconds))
-    spent = process_time() - start
-    each = spent / max(plan.tried, 1)
-    print(
-        f"consolidate  {plan.tried:,} of {plan.candidates:,} nodes tried in {spent:.1f} s, {len(plan.removable):,} "
-        f"could go: {1000 * each:.0f} ms a node, {each / cycle:.1f} cycles"
-    )
+    for jobs in (1, *((options.jobs,) if options.jobs > 1 else ())):
+        consolidate(cluster, options.seconds, jobs, cycle)
     for cores in options.cores:
         start = process_time()
         room = kschedctl.make_room(cluster, [pod(cores)])
