@@ -32,6 +32,7 @@ from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.sizing import highs
 from kschedctl.studies.sizing.closing import Closing, TriedSet, cheaper_sets, tried
 from kschedctl.studies.sizing.plain import PlainPacking
+from kschedctl.studies.sizing.pool_limits import above_limits
 from kschedctl.studies.sizing.program import Counts, Cut, program_of
 from kschedctl.studies.sizing.replays import NodeSets, messages
 from kschedctl.studies.sizing.search import SearchedSet, SearchTask, SetSearch, grown, improved
@@ -236,6 +237,7 @@ class _Sizing:
         """All of it as a document."""
         sets = self._told()
         best = sets[0] if sets else NodeSet({}, 0.0)
+        doubts = (*doubts, *above_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
             pods=self.all_pods,
             nodes=best.nodes,

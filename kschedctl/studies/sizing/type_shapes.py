@@ -93,8 +93,9 @@ def _shape(
     of_type = {INSTANCE_TYPE: launched.sold.name, CAPACITY_TYPE: offerings[-1].capacity_type}
     labels = {**single, **launched.labels, **node_labels, **of_type}
     allocatable: Resources = {name: str(amount) for name, amount in launched.sold.allocatable.items()}
+    capacity: Resources = {name: str(amount) for name, amount in launched.sold.capacity.items()}
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in launched.taints)
-    spec, status = NodeSpec(taints=taints), NodeStatus(allocatable=allocatable)
+    spec, status = NodeSpec(taints=taints), NodeStatus(allocatable, capacity)
     models = {
         zone: Node(
             ObjectMeta(launched.name, labels=labels | dict.fromkeys(zone_keys if zone else (), zone)), spec, status

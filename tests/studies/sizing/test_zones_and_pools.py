@@ -196,6 +196,17 @@ def test_without_taints_others_take_the_room_of_who_needs_the_device() -> None:
     assert report.price >= 8 * 1.0 + 4.0
 
 
+@pytest.mark.parametrize(("limits", "above"), [({"cpu": "16"}, False), ({"cpu": "15"}, True), ({"nodes": "1"}, True)])
+def test_nodes_above_the_limits_of_a_pool_are_told(limits: Json, above: bool) -> None:
+    """Two nodes of 8 cpus each are needed."""
+    pool = node_pool("general", ["plain"], [])
+    pool["spec"]["limits"] = limits
+    report = sized([pool, *(pod(f"p{number}", 8) for number in range(2))], instance_types=TYPES)
+    assert report.nodes == 2
+    assert [doubt.startswith('NodePool "general" may have') for doubt in report.doubts] == [True] * above
+    assert report.undecided == above
+
+
 def test_labels_of_a_pool_are_there_to_select_by() -> None:
     pools = [node_pool("general", ["plain"], [], team="red"), node_pool("gpu", ["fast"], [], team="blue")]
     report = sized([*pools, pod("p", 1, nodeSelector={"team": "blue"})], instance_types=TYPES)
