@@ -76,6 +76,14 @@ class OwnColumns(NamedTuple):
         columns: Any = [joined(column) for column in zip(*parts, strict=True)]
         return cls(*columns)
 
+    @classmethod
+    def taken(cls, parts: list[OwnColumns], rows: Rows) -> OwnColumns:
+        """Some rows, in this order, of those that come one below the other; ``parts`` is emptied, which makes room."""
+        left = [list(column) for column in zip(*parts, strict=True)]
+        parts.clear()
+        columns: Any = [joined(left.pop(0)).take(rows) for _ in cls._fields]
+        return cls(*columns)
+
     def take(self, rows: Rows) -> OwnColumns:
         """The rows in this order."""
         columns: Any = [column.take(rows) for column in self]
