@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import TextColumn, Texts
-from kschedctl.api.container_states import NOT_HELD, with_states, without_states
+from kschedctl.api.container_states import without_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
-from kschedctl.api.pod_columns import OwnColumns, OwnTexts
+from kschedctl.api.pod_columns import OwnColumns, OwnTexts, with_texts
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -222,7 +222,7 @@ class PodTable(Sequence[Pod]):
             meta.annotations,
         )
         spec = replace(pod.spec, node_name=own.node) if own.node else pod.spec
-        return Pod(made, spec, _with_texts(pod.status, own))
+        return Pod(made, spec, with_texts(pod.status, own))
 
 
 class PodRows(NamedTuple):
@@ -386,25 +386,6 @@ def _condition(condition: Condition) -> Condition:
         return Condition(condition.type, condition.status)
     message = "" if condition.type == "PodScheduled" else condition.message
     return Condition(condition.type, condition.status, condition.reason, message)
-
-
-def _with_texts(status: PodStatus, own: OwnTexts) -> PodStatus:
-    """The status of a template with what is a pod's own; PodScheduled, where it holds, stays away."""
-    if own.started or own.message:
-        status = replace(status, start_time=own.started or None, message=own.message)
-    if own.containers not in ("", NOT_HELD):
-        status = with_states(status, own.containers)
-    if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
-        return status
-    return replace(status, conditions=tuple([_with_time(c, own) for c in status.conditions]))
-
-
-def _with_time(condition: Condition, own: OwnTexts) -> Condition:
-    if condition.type == "PodScheduled":
-        return replace(condition, message=own.refusal, last_transition_time=own.scheduled or None)
-    if condition.type == "DisruptionTarget":
-        return replace(condition, last_transition_time=own.disrupted or None)
-    return condition
 
 
 NO_PODS = PodTable.of(())

@@ -38,7 +38,7 @@ ONLY_STORED = frozenset(OF_CREATION) & POD_HOLDERS
 """The kinds of which a manifest is no object of the cluster: they are read for what became of them."""
 
 
-class Found(NamedTuple):
+class FoundObjects(NamedTuple):
     """Objects of a kind, and where they came from."""
 
     kind: str
@@ -57,7 +57,7 @@ class Manifest(NamedTuple):
 class Origins(Mapping[tuple[str, str, str], str]):
     """(kind, namespace, name) -> "file" or "file, document 3"; made when it is first looked at."""
 
-    def __init__(self, batches: list[Found]) -> None:
+    def __init__(self, batches: list[FoundObjects]) -> None:
         self._found = batches
 
     @cached_property
@@ -87,7 +87,7 @@ class Collector:
     """Takes documents and items in the order in which they are read."""
 
     def __init__(self) -> None:
-        self.found: list[Found] = []
+        self.found: list[FoundObjects] = []
         self.manifests: list[Manifest] = []
         self.stored: list[Manifest] = []
         self.around: list[Manifest] = []
@@ -164,14 +164,14 @@ class Collector:
         kept = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
             self._pods.extend(objects)
-            self.found.append(Found(kind, origin, objects.namespaces, objects.names))
+            self.found.append(FoundObjects(kind, origin, objects.namespaces, objects.names))
             return
         if kind == "Pod":
             self._pods.add(objects)
         else:
             kept += objects
         metas = [obj.metadata for obj in objects]
-        self.found.append(Found(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas]))
+        self.found.append(FoundObjects(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas]))
 
     def wanted(self, kind: str, version: str, place: Place) -> bool:
         """Whether to read an object of this kind. Raises InputError where it is no object at all."""
