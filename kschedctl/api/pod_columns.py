@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from kschedctl.api.arrays import Rows
 from kschedctl.api.columns import TextColumn, Texts, joined, texts_column, times_column, uids_column
-from kschedctl.api.container_states import ContainersTold
-from kschedctl.api.objects import Condition, Pod
+from kschedctl.api.container_states import NOT_HELD, ContainersTold, with_states
+from kschedctl.api.objects import Condition, Pod, PodStatus
 
 MOST_CHARACTERS = 4096
 """Characters that are kept of a message."""
@@ -76,6 +78,14 @@ class OwnColumns(NamedTuple):
         columns: Any = [joined(column) for column in zip(*parts, strict=True)]
         return cls(*columns)
 
+    @classmethod
+    def taken(cls, parts: list[OwnColumns], rows: Rows) -> OwnColumns:
+        """Some rows, in this order, of those that come one below the other; ``parts`` is emptied, which makes room."""
+        left = [list(column) for column in zip(*parts, strict=True)]
+        parts.clear()
+        columns: Any = [joined(left.pop(0)).take(rows) for _ in cls._fields]
+        return cls(*columns)
+
     def take(self, rows: Rows) -> OwnColumns:
         """The rows in this order."""
         columns: Any = [column.take(rows) for column in self]
@@ -88,3 +98,22 @@ def condition(pod: Pod, kind: str) -> Condition:
 
 
 _NONE = Condition()
+
+
+def with_texts(status: PodStatus, own: OwnTexts) -> PodStatus:
+    """The status of a template with what is a pod's own; PodScheduled, where it holds, stays away."""
+    if own.started or own.message:
+        status = replace(status, start_time=own.started or None, message=own.message)
+    if own.containers not in ("", NOT_HELD):
+        status = with_states(status, own.containers)
+    if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
+        return status
+    return replace(status, conditions=tuple([_with_time(c, own) for c in status.conditions]))
+
+
+def _with_time(condition: Condition, own: OwnTexts) -> Condition:
+    if condition.type == "PodScheduled":
+        return replace(condition, message=own.refusal, last_transition_time=own.scheduled or None)
+    if condition.type == "DisruptionTarget":
+        return replace(condition, last_transition_time=own.disrupted or None)
+    return condition

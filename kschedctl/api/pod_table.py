@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from operator import attrgetter
 from typing import NamedTuple, overload
 
@@ -15,9 +16,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import TextColumn, Texts
-from kschedctl.api.container_states import NOT_HELD, with_states, without_states
+from kschedctl.api.container_states import without_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
-from kschedctl.api.pod_columns import OwnColumns, OwnTexts
+from kschedctl.api.pod_columns import OwnColumns, OwnTexts, with_texts
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -26,6 +27,8 @@ KEPT_CONDITIONS = frozenset({"Ready", "PodScheduled", "PodResizePending", "PodRe
 ROWS_AT_ONCE = 4096
 Key = tuple[str, str]
 """Namespace and name."""
+TemplateKey = tuple[bytes, bytes, bytes, bytes]
+"""Metadata, spec, volumes and status of a template, as far as pods share them."""
 OwnTextLists = list[list[str]]
 """One list for each field of OwnTexts."""
 
@@ -179,7 +182,7 @@ class PodTable(Sequence[Pod]):
         )
 
     @cached_property
-    def _numbers(self) -> dict[bytes, int]:
+    def _numbers(self) -> dict[TemplateKey, int]:
         """Template, in full -> its number."""
         return {_key(template): number for number, template in enumerate(self.templates)}
 
@@ -219,29 +222,32 @@ class PodTable(Sequence[Pod]):
             meta.annotations,
         )
         spec = replace(pod.spec, node_name=own.node) if own.node else pod.spec
-        return Pod(made, spec, _with_texts(pod.status, own))
+        return Pod(made, spec, with_texts(pod.status, own))
 
 
 class PodRows(NamedTuple):
-    """P pods: namespace and name, the number of the template, and of each column of OwnTexts a list."""
+    """P pods: namespaces and names, the numbers of the templates, and of each column of OwnTexts a list."""
 
-    keys: list[Key]
+    namespaces: list[str]
+    names: list[str]
     template: list[int]
     texts: OwnTextLists
 
     @classmethod
     def none(cls) -> PodRows:
-        return cls([], [], [[] for _ in OwnTexts._fields])
+        return cls([], [], [], [[] for _ in OwnTexts._fields])
 
 
 class PodTableBuilder:
     """Collects pods; each is given up as soon as its row is written."""
 
     def __init__(self) -> None:
-        self._numbers: dict[bytes, int] = {}
+        self._numbers: dict[TemplateKey, int] = {}
+        self._shared: dict[bytes, bytes] = {}
         self._statuses: dict[bytes, PodStatus] = {}
         self._templates: list[Pod] = []
-        self._keys: list[Key] = []
+        self._namespaces: list[str] = []
+        self._names: list[str] = []
         self._rows = PodRows.none()
         self._template: list[Ints] = []
         self._columns: list[OwnColumns] = []
@@ -250,7 +256,8 @@ class PodTableBuilder:
         """Add pods as they are."""
         rows = PodRows.none()
         for pod in pods:
-            rows.keys.append((pod.metadata.namespace, pod.metadata.name))
+            rows.namespaces.append(pod.metadata.namespace)
+            rows.names.append(pod.metadata.name)
             rows.template.append(self.template(pod))
             for column, text in zip(rows.texts, OwnTexts.of(pod), strict=True):
                 column.append(text)
@@ -258,7 +265,8 @@ class PodTableBuilder:
 
     def template(self, pod: Pod) -> int:
         """The number of the template that the pod follows."""
-        number = self._numbers.setdefault(_key(pod), len(self._numbers))
+        metadata, spec, volumes, said = (self._shared.setdefault(part, part) for part in _key(pod))
+        number = self._numbers.setdefault((metadata, spec, volumes, said), len(self._numbers))
         if number == len(self._templates):
             template = template_of(pod)
             status = self._statuses.setdefault(identity(template.status), template.status)
@@ -267,33 +275,45 @@ class PodTableBuilder:
 
     def extend(self, rows: PodRows) -> None:
         """Add pods whose templates have their numbers already."""
-        self._keys += rows.keys
-        self._rows.keys.extend(rows.keys)
+        self._namespaces += rows.namespaces
+        self._names += rows.names
         self._rows.template.extend(rows.template)
         for column, text in zip(self._rows.texts, rows.texts, strict=True):
             column.extend(text)
-        if len(self._rows.keys) >= ROWS_AT_ONCE:
+        if len(self._rows.template) >= ROWS_AT_ONCE:
             self._write()
 
     def build(self) -> PodTable:
-        """The table of all that was added; of two pods of the same name the later one counts."""
+        """The table of all that was added; of two pods of the same name the later one counts. No more can be added."""
         self._write()
-        last = {key: row for row, key in enumerate(self._keys)}
-        chosen = [last[key] for key in sorted(last)]
-        rows = np.array(chosen, np.int64)
-        table = PodTable(
+        self._numbers, self._shared, self._statuses = {}, {}, {}  # the columns need the room
+        names, template, columns = self._names, np.concatenate(self._template), self._columns
+        rows = np.array(_in_order(self._namespaces, names), np.int64)
+        self._namespaces, self._names, self._template, self._columns = [], [], [], []
+        return PodTable(
             tuple(self._templates),
-            np.concatenate(self._template)[rows],
-            [self._keys[row][1] for row in chosen],
-            OwnColumns.joined(self._columns).take(rows),
-        )
-        return table.of_used_templates()
+            template[rows],
+            list(map(names.__getitem__, rows.tolist())),
+            OwnColumns.taken(columns, rows),
+        ).of_used_templates()
 
     def _write(self) -> None:
         """Turn the rows into columns, which are smaller."""
         rows, self._rows = self._rows, PodRows.none()
         self._template.append(np.array(rows.template, np.int32))
         self._columns.append(OwnColumns.of(rows.texts))
+
+
+def _in_order(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:
+    """The rows by namespace and name, of those of the same the last.
+
+    >>> _in_order(["b", "a", "b", "a"], ["x", "y", "x", "w"])
+    [3, 1, 2]
+    """
+    order = sorted(range(len(names)), key=names.__getitem__)
+    order.sort(key=namespaces.__getitem__)
+    later = zip_longest(order, order[1:])
+    return [a for a, b in later if b is None or names[a] != names[b] or namespaces[a] != namespaces[b]]
 
 
 def _placed(pod: Pod, namespace: str) -> Pod:
@@ -317,17 +337,12 @@ def template_of(pod: Pod) -> Pod:
     )
 
 
-def _key(pod: Pod) -> bytes:
+def _key(pod: Pod) -> TemplateKey:
     """Equal for pods of one template."""
-    parts = (
-        pod.metadata.namespace,
-        _meta_fields(pod.metadata),
-        _spec_fields(pod.spec),
-        _volumes(pod),
-        _status_fields(without_states(pod.status)),
-        _conditions(pod.status),
-    )
-    return identity(parts)
+    status = (_status_fields(without_states(pod.status)), _conditions(pod.status))
+    parts = ((pod.metadata.namespace, _meta_fields(pod.metadata)), _spec_fields(pod.spec), _volumes(pod), status)
+    metadata, spec, volumes, said = map(identity, parts)
+    return metadata, spec, volumes, said
 
 
 def identity(parts: object) -> bytes:
@@ -371,25 +386,6 @@ def _condition(condition: Condition) -> Condition:
         return Condition(condition.type, condition.status)
     message = "" if condition.type == "PodScheduled" else condition.message
     return Condition(condition.type, condition.status, condition.reason, message)
-
-
-def _with_texts(status: PodStatus, own: OwnTexts) -> PodStatus:
-    """The status of a template with what is a pod's own; PodScheduled, where it holds, stays away."""
-    if own.started or own.message:
-        status = replace(status, start_time=own.started or None, message=own.message)
-    if own.containers not in ("", NOT_HELD):
-        status = with_states(status, own.containers)
-    if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
-        return status
-    return replace(status, conditions=tuple([_with_time(c, own) for c in status.conditions]))
-
-
-def _with_time(condition: Condition, own: OwnTexts) -> Condition:
-    if condition.type == "PodScheduled":
-        return replace(condition, message=own.refusal, last_transition_time=own.scheduled or None)
-    if condition.type == "DisruptionTarget":
-        return replace(condition, last_transition_time=own.disrupted or None)
-    return condition
 
 
 NO_PODS = PodTable.of(())

@@ -16,7 +16,7 @@ from kschedctl.api.newer_versions import taken
 from kschedctl.api.observed.api_server import ApiServerInstance, api_server_of
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.observed.events import is_passed_over
-from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
+from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import OF_KARPENTER, POD_HOLDERS, unknown_fields
 from kschedctl.api.versions_read import is_newer_kind, is_read
@@ -38,8 +38,13 @@ ONLY_STORED = frozenset(OF_CREATION) & POD_HOLDERS
 """The kinds of which a manifest is no object of the cluster: they are read for what became of them."""
 
 
-Found = tuple[str, str, Sequence[Key]]
-"""A kind, where objects of it came from, and their names."""
+class FoundObjects(NamedTuple):
+    """Objects of a kind, and where they came from."""
+
+    kind: str
+    origin: str
+    namespaces: Sequence[str]
+    names: Sequence[str]
 
 
 class Manifest(NamedTuple):
@@ -52,16 +57,20 @@ class Manifest(NamedTuple):
 class Origins(Mapping[tuple[str, str, str], str]):
     """(kind, namespace, name) -> "file" or "file, document 3"; made when it is first looked at."""
 
-    def __init__(self, batches: list[Found]) -> None:
+    def __init__(self, batches: list[FoundObjects]) -> None:
         self._found = batches
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, str], str]:
-        return {_key(kind, *key): origin for kind, origin, keys in self._found for key in keys}
+        return {
+            _key(batch.kind, *key): batch.origin
+            for batch in self._found
+            for key in zip(batch.namespaces, batch.names, strict=True)
+        }
 
     def files_of(self, kind: str) -> set[str]:
         """The files that hold objects of a kind."""
-        origins = {origin for kind_read, origin, keys in self._found if kind_read == kind and keys}
+        origins = {batch.origin for batch in self._found if batch.kind == kind and batch.names}
         return {origin.rpartition(", document ")[0] or origin for origin in origins}
 
     def __getitem__(self, key: tuple[str, str, str]) -> str:
@@ -78,7 +87,7 @@ class Collector:
     """Takes documents and items in the order in which they are read."""
 
     def __init__(self) -> None:
-        self.found: list[Found] = []
+        self.found: list[FoundObjects] = []
         self.manifests: list[Manifest] = []
         self.stored: list[Manifest] = []
         self.around: list[Manifest] = []
@@ -100,8 +109,8 @@ class Collector:
 
     @property
     def objects(self) -> dict[str, Sequence[Any]]:
-        """All that was added, by kind; of pods a table."""
-        return {kind: self._pods.build() if kind == "Pod" else objects for kind, objects in self._objects.items()}
+        """All that was added, by kind; of pods a table. No more can be added."""
+        return {kind: self._items.table() if kind == "Pod" else objects for kind, objects in self._objects.items()}
 
     def document(self, document: object, place: Place, listed: bool = False) -> None:
         """A document, or an item of a list, as it was parsed. Raises InputError."""
@@ -155,13 +164,14 @@ class Collector:
         kept = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
             self._pods.extend(objects)
-            self.found.append((kind, origin, objects.keys))
+            self.found.append(FoundObjects(kind, origin, objects.namespaces, objects.names))
             return
         if kind == "Pod":
             self._pods.add(objects)
         else:
             kept += objects
-        self.found.append((kind, origin, [(obj.metadata.namespace, obj.metadata.name) for obj in objects]))
+        metas = [obj.metadata for obj in objects]
+        self.found.append(FoundObjects(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas]))
 
     def wanted(self, kind: str, version: str, place: Place) -> bool:
         """Whether to read an object of this kind. Raises InputError where it is no object at all."""

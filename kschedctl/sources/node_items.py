@@ -1,4 +1,4 @@
-"""Nodes of lists: an image that many nodes hold, known by its JSON, is decoded once and shared by them."""
+"""Nodes of lists: what many of them have alike is kept once. An image, known by its JSON, is decoded once, too."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.api.decoding import from_json
-from kschedctl.api.objects import ContainerImage, Node, NodeStatus
+from kschedctl.api.objects import Condition, ContainerImage, Node, NodeStatus, ObjectMeta, Resources
 
-_STATUS_DECODED = tuple(name for name in NodeStatus.__struct_fields__ if name != "images")
 _Status = msgspec.defstruct(
     "NodeStatusItem", [("images", list[msgspec.Raw], [])], bases=(NodeStatus,), rename="camel", frozen=True, gc=False
 )
@@ -22,15 +22,32 @@ class NodeItems:
     """Turns the items of lists into nodes."""
 
     def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
         self._images: dict[bytes, ContainerImage] = {}
+        self._amounts: dict[tuple[tuple[str, object], ...], Resources] = {}
+        self._conditions: dict[tuple[tuple[str, str, str], ...], tuple[Condition, ...]] = {}
 
     def nodes(self, items: Iterable[Any]) -> list[Node]:
         """Raises msgspec.ValidationError for an image that is none."""
-        return [Node(item.metadata, item.spec, self._status(item.status)) for item in items]
+        return [Node(self._metadata(item.metadata), item.spec, self._status(item.status)) for item in items]
+
+    def _metadata(self, metadata: ObjectMeta) -> ObjectMeta:
+        """The hostname among the labels is the name, mostly; the others many nodes have."""
+        text = self._texts.setdefault
+        labels = {text(key, key): text(value, value) for key, value in metadata.labels.items()}
+        return replace(metadata, name=text(metadata.name, metadata.name), labels=labels)
 
     def _status(self, status: Any) -> NodeStatus:
         images = tuple([self._images.get(text) or self._new(text) for text in map(bytes, status.images)])
-        return NodeStatus(images=images, **{name: getattr(status, name) for name in _STATUS_DECODED})
+        told = tuple([(c.type, c.status, c.reason) for c in status.conditions])  # nothing reads the rest
+        conditions = self._conditions.get(told) or self._conditions.setdefault(
+            told, tuple([Condition(*c) for c in told])
+        )
+        allocatable, capacity = self._shared(status.allocatable), self._shared(status.capacity)
+        return NodeStatus(allocatable, capacity, images, conditions, status.declared_features)
+
+    def _shared(self, amounts: Resources) -> Resources:
+        return self._amounts.setdefault(tuple(amounts.items()), amounts)
 
     def _new(self, text: bytes) -> ContainerImage:
         image = self._images[text] = from_json(text, ContainerImage)

@@ -18,7 +18,7 @@ from kschedctl.api.container_states import ContainersTold
 from kschedctl.api.decoding import json_decoder
 from kschedctl.api.objects import ZERO_TIME, Condition, Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
 from kschedctl.api.pod_columns import MOST_CHARACTERS
-from kschedctl.api.pod_table import PodRows, PodTableBuilder
+from kschedctl.api.pod_table import PodRows, PodTable, PodTableBuilder
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.object_names import check_names
 from kschedctl.sources.quantities import check_quantities, pod_resources
@@ -108,6 +108,11 @@ class PodItems:
         self._parts: dict[tuple[str, bytes], object] = {}
         self._specs: dict[tuple[bytes, bytes, bytes], PodSpec] = {}
 
+    def table(self) -> PodTable:
+        """The table of all rows, and what was added besides; no more can be added."""
+        self._known, self._told, self._texts, self._pods, self._parts, self._specs = {}, {}, {}, {}, {}, {}
+        return self._builder.build()
+
     def rows(self, items: Sequence[Any], where: Callable[[int], Place] | None) -> PodRows:
         """The rows of items; ``where``: the place of an item, or None for what an API server has checked.
 
@@ -159,7 +164,8 @@ class PodItems:
             refusal,
             containers,
         ]
-        return PodRows([(namespace(meta.namespace, meta.namespace), meta.name) for meta in metas], template, texts)
+        namespaces = [namespace(meta.namespace, meta.namespace) for meta in metas]
+        return PodRows(namespaces, [meta.name for meta in metas], template, texts)
 
     def _key(self, meta: object, spec: object, status: object, conditions: bytes) -> Key:
         """Equal for pods of one template."""

@@ -3,6 +3,7 @@
     python tests/benchmarks/bench_simulate.py [--nodes 1000 5000] [--pods 10000] [--cases plain spread ...]
     python tests/benchmarks/bench_simulate.py --fill     # kschedctl capacity until nodes are full
     python tests/benchmarks/bench_simulate.py --sweep    # every zone of a big cluster lost in turn
+    python tests/benchmarks/bench_simulate.py --full     # the same where nodes are full of pods of 50 priorities
     python tests/benchmarks/bench_simulate.py --limits   # with ten ResourceQuotas and LimitRanges, and without
 
 ``pods/s`` is the simulation alone; ``process`` and ``memory`` are a whole run of the program, from reading the files to
@@ -19,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from time import perf_counter, process_time
 from typing import Any
 
@@ -34,6 +36,7 @@ Json = dict[str, Any]
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 DRIVER = "gpu.example.com"
 TEMPLATES = 50
+PRIORITIES = 50
 NOMINATED = 50
 
 
@@ -262,6 +265,25 @@ def sweep(nodes: int, pods: int) -> str:
     return f"zone sweep, {nodes:,} nodes, {pods:,} pods: {displaced:,} pods placed anew in {seconds:.1f} s"
 
 
+def full_sweep(nodes: int) -> str:
+    """Every zone lost in turn where all nodes are full: what comes back has to preempt."""
+    chance = Random(0)
+    found = [node(i) for i in range(nodes)]
+    for number in range(4 * nodes):
+        workload = chance.randrange(400)
+        low = running(number, f"node-{number % nodes:05}", "8", f"app-{workload}")
+        found.append({**low, "spec": {**low["spec"], "priority": workload % PRIORITIES * 10}})
+    cluster = Cluster.from_objects(found)
+    start = process_time()
+    report = failures(cluster)
+    seconds = process_time() - start
+    displaced, evicted = (sum(getattr(f, name) for f in report.failures) for name in ("displaced", "evicted"))
+    return (
+        f"zone sweep, {nodes:,} full nodes, {4 * nodes:,} pods: {displaced:,} pods displaced, {evicted:,} evicted in "
+        f"{seconds:.1f} s of CPU time"
+    )
+
+
 LIMITS = 10
 LIMITED = ("plain", "templates", "deployment", "deployments")
 
@@ -303,6 +325,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--fill", action="store_true", help="only the filling of nodes")
     parser.add_argument("--sweep", action="store_true", help="only the zone sweep over 5,000 nodes and 50,000 pods")
+    parser.add_argument("--full", action="store_true", help="only the zone sweep of 5,000 full nodes")
     parser.add_argument("--limits", action="store_true", help="only with quotas and LimitRanges, and without")
     arguments = parser.parse_args()
     if arguments.limits:
@@ -311,6 +334,9 @@ def main() -> None:
         return
     if arguments.sweep:
         print(sweep(5000, 50_000))
+        return
+    if arguments.full:
+        print(full_sweep(5000))
         return
     if arguments.fill:
         for nodes in arguments.nodes:

@@ -279,7 +279,7 @@ class PodCollector:
             self._new_fields.look(page.items, lambda: from_json(page.body, _RawItems).items or (), 0)
             try:
                 rows = self._items.rows(page.items, None)
-                check_made(chain.from_iterable(rows.keys))
+                check_made(chain(rows.namespaces, rows.names))
                 self._builder.extend(rows)
                 return len(page.items)
             except msgspec.ValidationError:
@@ -290,7 +290,7 @@ class PodCollector:
         return len(pods)
 
     def objects(self) -> PodTable:
-        return self._builder.build()
+        return self._items.table()
 
 
 def key_of(obj: Struct) -> Key:
