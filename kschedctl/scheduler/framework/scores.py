@@ -8,6 +8,8 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Scores
 
 MAX_NODE_SCORE = 100
+FEW = 32
+"""Of so few numbers Python finds the extremes sooner."""
 
 
 def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
@@ -23,6 +25,18 @@ def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
         return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
     scaled = truncating_divide(MAX_NODE_SCORE * scores, largest)
     return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+def extremes(scores: Scores) -> tuple[int, int]:
+    """The lowest and the highest of at least one score.
+
+    >>> extremes(np.array([3, 1, 2]))
+    (1, 3)
+    """
+    if len(scores) > FEW:
+        return int(scores.min()), int(scores.max())
+    few = scores.tolist()
+    return min(few), max(few)
 
 
 def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:

@@ -81,7 +81,7 @@ class AlikePods:
         """
         if self.hopeless:
             return NOWHERE, 0
-        self.local.bring_up(self.tied)
+        self.local.bring_up(self.tied, alone=not (self.moving or self.moving_scores))
         ranking = self._in_groups()
         if ranking and not (sampling or nominated or self.claims):
             self.tied, fitting = ranking.rank()

@@ -40,8 +40,10 @@ REFUSED = -(2**61)
 
 AHEAD = 4
 """How many such pods more are looked at when a node is computed."""
-PODS_OF_MANY = 48
+PODS_OF_MANY = 12
 """Where so many such pods were placed there are taken to be many more: all nodes that are best now are computed."""
+NODES_OF_MANY = 64
+"""Where pods that others draw or drive away have so many nodes, each is looked at with one such pod more."""
 Prepare = Callable[[PodInfo, Any, Rows], PreScoreResult]
 """What scoring the feasible rows needs, as PreScore says it. Raises PluginError."""
 NOWHERE: Rows = np.empty(0, np.int64)
@@ -88,10 +90,11 @@ class LocalScores:
         """Devices that count as resources of nodes were taken or freed."""
         return self._devices and self._replaced != self.view.objects.replaced
 
-    def bring_up(self, tied: Rows | TiedRows) -> None:
+    def bring_up(self, tied: Rows | TiedRows, alone: bool = True) -> None:
         """Take in what moved: such a pod that came is known ahead, all other changed nodes are computed.
 
-        ``tied`` are the nodes that were best when such a pod was placed, which the next may go to.
+        ``tied`` are the nodes that were best when such a pod was placed, which the next may go to; ``alone``: where
+        other pods are makes no difference to it.
         """
         trail, seen = self.view.trail, self.seen
         if seen == len(trail):
@@ -104,7 +107,8 @@ class LocalScores:
             return
         rows = trail.rows_since(seen)
         if came:
-            self._compute_ahead(rows, self._next(row, tied))
+            coming = self._next(row, tied)
+            self._compute_ahead(rows, coming, AHEAD if alone or len(coming) < NODES_OF_MANY else 1)
         else:
             self._set(rows, self._compute(rows))
 
@@ -176,13 +180,14 @@ class LocalScores:
         rows = tied.unordered() if isinstance(tied, TiedRows) else tied
         return np.append(rows[self.step[rows] == AHEAD], latest)
 
-    def _compute_ahead(self, rows: Rows, coming: Rows) -> None:
-        """Ask about ``rows`` now, about ``coming`` with pods more."""
+    def _compute_ahead(self, rows: Rows, coming: Rows, pods: int) -> None:
+        """Ask about ``rows`` now, about ``coming`` with so many pods more."""
         count = len(rows)
-        more = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, AHEAD + 1), len(coming))))
-        scores = self._compute(np.concatenate((rows, np.repeat(coming, AHEAD))), more)
+        more = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, pods + 1), len(coming))))
+        scores = self._compute(np.concatenate((rows, np.repeat(coming, pods))), more)
         self._set(rows, scores[:count])
-        self.ahead[coming], self.step[coming] = scores[count:].reshape(-1, AHEAD), 0
+        self.ahead[coming, AHEAD - pods :] = scores[count:].reshape(-1, pods)
+        self.step[coming] = AHEAD - pods
 
     def _set(self, rows: Rows, scores: Scores) -> None:
         self.scores[rows], self.step[rows] = scores, AHEAD

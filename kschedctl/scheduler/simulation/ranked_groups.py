@@ -267,11 +267,27 @@ def combined(columns: Sequence[Rows | Ints], length: int) -> Ints:
     [0, 1, 2]
     """
     codes = np.zeros(length, np.int64)
-    for column in columns:
-        values, other = np.unique(column, return_inverse=True)
-        if len(values) > 1:
-            _, codes = np.unique(codes * len(values) + other, return_inverse=True)
+    for column in columns if length else ():
+        number, other = numbered(column)
+        if number > 1:
+            _, codes = numbered(codes * number + other)
     return codes.astype(np.int32)
+
+
+def numbered(values: Rows | Ints) -> tuple[int, Rows]:
+    """How many values there are, and (N,) the place of each among them, the lowest first; as np.unique, but sooner.
+
+    >>> numbered(np.array([7, 5, 7]))
+    (2, array([1, 0, 1]))
+    """
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values):
+        several, places = np.unique(values, return_inverse=True)
+        return len(several), places
+    there = np.zeros(high - low + 1, np.bool_)
+    there[values - low] = True
+    places = there.cumsum() - 1
+    return int(places[-1]) + 1, places[values - low]
 
 
 def split(values: Rows | Ints) -> list[Rows]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, extremes
 from kschedctl.scheduler.plugins.inter_pod_affinity.terms import Infos, selected_pods, terms_against
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts, Weights
 from kschedctl.snapshot.fork import Fork
@@ -84,7 +84,7 @@ class AffinityAmong:
 
 def normalized(scores: Scores) -> Scores:
     """The lowest score becomes 0, the highest 100; all 0 where they are the same."""
-    smallest, largest = int(scores.min()), int(scores.max())
+    smallest, largest = extremes(scores)
     if largest == smallest:
         return np.zeros_like(scores)
     return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)

@@ -6,7 +6,7 @@ Upstream: plugins/podtopologyspread/scoring.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, extremes, round_half_away
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
 from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, tally_of_matching
 from kschedctl.snapshot.fork import Fork
@@ -66,8 +66,8 @@ def normalized(scores: Scores, ignored: Bools | None) -> Scores:
     counted = scores if ignored is None else scores[~ignored]
     if not len(counted):
         return np.zeros_like(scores)
-    smallest, largest = int(counted.min()), max(int(counted.max()), 0)
-    if largest == 0:
+    smallest, largest = extremes(counted)
+    if largest <= 0:
         normal = np.full_like(scores, MAX_NODE_SCORE)
     else:
         normal = MAX_NODE_SCORE * (largest + smallest - scores) // largest
@@ -125,8 +125,15 @@ def scored_domains(
 
 def points(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
     """What so many matching pods add where so many domains are scored."""
-    added: Points = counts * np.log(float(size + 2)) + float(constraint.max_skew - 1)
-    return added
+    added: Points = counts * _weight(int(size))
+    return added if constraint.max_skew == 1 else added + float(constraint.max_skew - 1)
+
+
+@cache
+def _weight(domains: int) -> np.float64:
+    """Of each pod where so many domains are scored."""
+    weight: np.float64 = np.log(float(domains + 2))
+    return weight
 
 
 def _with_unlabelled(column: LabelColumn) -> Domains:
@@ -188,7 +195,7 @@ class SpreadAmong:
 
     def normalized(self, scores: Scores, counted: Bools) -> Scores:
         """(F,): by the extremes of these scores, of those that count."""
-        return normalized(scores, None if counted.all() else ~counted)
+        return normalized(scores, None if self._labelled is None or counted.all() else ~counted)
 
 
 def each_by_itself(view: Fork) -> Domains:
