@@ -90,8 +90,12 @@ def test_groups_keep_their_best_rows_whatever_moves(seed: int) -> None:
     own = Distinction(Domains(np.arange(nodes, dtype=np.int32), nodes), lambda: counts)
     trail = Trail()
     groups = RankedGroups(score, [], [own, Distinction(Domains(zones, 3), lambda: np.zeros(3, np.int64))], trail)
+    told: set[int] = set()
     for step in range(60):
-        for _ in range(random.choice((1, 1, 5, 40))):
+        for row in random.sample(range(nodes), random.choice((0, 0, 1, 3))):  # nobody comes there, or leaves
+            counts[row] = random.randrange(3)
+            told.add(row)
+        for _ in range(random.choice((0, 1, 5, 40))):
             row = random.randrange(nodes)
             score[row] = random.randrange(-levels // 4, levels)
             if random.random() < 0.3:
@@ -99,7 +103,8 @@ def test_groups_keep_their_best_rows_whatever_moves(seed: int) -> None:
             trail.append(row, 0, 1, 0)
         if step % 3:
             continue
-        groups.bring_up(score, None)
+        groups.bring_up(score, None, np.array(sorted(told), np.int64))
+        told.clear()
         _check(groups, score, list(zip(zones.tolist(), counts.tolist(), strict=True)))
 
 

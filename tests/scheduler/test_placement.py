@@ -48,15 +48,19 @@ def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) ->
 
 
 @settings(max_examples=120, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((1, 4)))
-def test_what_is_kept_is_up_to_date_whatever_moved(seed: int, nominated: bool, from_so_many: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((1, 4)), st.sampled_from((0, 32)))
+def test_what_is_kept_is_up_to_date_whatever_moved(
+    seed: int, nominated: bool, from_so_many: int, most_changed: int
+) -> None:
     """Pods come and go in any order, many that are alike at a time; each answer is the full cycle's.
 
     Also where some are nominated for nodes, which the others have to yield to until these have one; nodes are put in
-    groups from the first pod alike, or from a later one.
+    groups from the first pod alike, or from a later one, and anew where others are refused besides, or not.
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(alike_pods, "RANKED_WHOLE", from_so_many)
+        patched.setattr(grouped_ranking, "MOST_CHANGED", most_changed)
+        patched.setattr(grouped_ranking, "PATIENCE", 2)
         _move_about(seed, nominated)
 
 

@@ -83,9 +83,10 @@ class AlikePods:
             return NOWHERE, 0
         self.local.bring_up(self.tied, alone=not (self.moving or self.moving_scores))
         ranking = self._in_groups()
-        if ranking and not (sampling or nominated or self.claims):
-            self.tied, fitting = ranking.rank()
-            return self.tied, fitting
+        ranked = self._ranked_in(ranking, info, nominated) if ranking and not sampling else None
+        if ranked:
+            self.tied, fitting = ranked
+            return ranked
         local = self.local.scores if self.always is None else self.local.scores + self.always
         moving = self.moving or self.fixed_scores or self.moving_scores or self.claims
         if not (sampling or moving):
@@ -99,6 +100,21 @@ class AlikePods:
             return rows, 0
         self.tied = rows[(total == total.max()).nonzero()[0]]
         return self.tied, len(rows)
+
+    def _ranked_in(
+        self, ranking: GroupedRanking, info: PodInfo, nominated: Delta
+    ) -> tuple[Rows | TiedRows, int] | None:
+        """The same by groups; None where all nodes have to be looked at."""
+        refused: Bools | bool = False
+        if nominated:
+            if self.moving:  # what they say of nodes with the nominated pods on them depends on more
+                return None
+            refused = self.local.crowded(nominated, self.info.priority)
+        if self.claims:
+            refused = self.claims.refused(info, nominated) | refused
+            if not self.claims.score_nothing(info):
+                return None
+        return ranking.rank(refused)
 
     def _in_groups(self) -> GroupedRanking | None:
         """The nodes in groups; None where they are to be looked at one by one. Raises PluginError."""

@@ -6,7 +6,7 @@ looks claims up (scheduler/dynamic_resources, scheduler/volumes).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from kschedctl.scheduler.framework import (
     Code,
     FilterPlugin,
     Plugin,
+    PluginError,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
@@ -105,6 +106,19 @@ class ClaimAnswers:
 
     def add_scores(self, total: Scores, info: PodInfo, rows: Rows) -> None:
         """Add to the total (F,) what they score the feasible rows, weighted; but for what all rows have in common."""
+        for plugin, state, scores in self._scores(info, rows):
+            if np.count_nonzero(scores) and (scores != scores[:1]).any():  # what they share makes no difference
+                total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
+
+    def score_nothing(self, info: PodInfo) -> bool:
+        """Whether they score all nodes 0 now; not known where some cannot be scored."""
+        try:
+            return not any(np.count_nonzero(scores) for _, _, scores in self._scores(info, self.view.nodes.rows))
+        except PluginError:
+            return False
+
+    def _scores(self, info: PodInfo, rows: Rows) -> Iterator[tuple[ScorePlugin, Any, Scores]]:
+        """The plugins that score such a pod, what their PreScore leaves them, and the raw scores (F,)."""
         for plugin, prepare in self._scorers:
             if prepare is None:
                 state = self.before.get(plugin.name, NOTHING_SAID).state
@@ -113,9 +127,7 @@ class ClaimAnswers:
                 if before.skip:
                     continue
                 state = before.state
-            scores = plugin.score(info, self.view, state, rows)
-            if np.count_nonzero(scores) and (scores != scores[:1]).any():  # what they share makes no difference
-                total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
+            yield plugin, state, plugin.score(info, self.view, state, rows)
 
 
 class Refusing(NamedTuple):

@@ -14,10 +14,14 @@ from kschedctl.scheduler.framework.distinctions import DistinguishingFilter, Dis
 from kschedctl.scheduler.simulation.claim_answers import Refusing
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, LocalScores
 from kschedctl.scheduler.simulation.ranked_groups import RankedGroups, TiedRows
+from kschedctl.scheduler.simulation.refused_rows import RefusedRows
 from kschedctl.snapshot.pod_info import PodInfo
 
 MOST_GROUPS = 64
 """So many groups are worth their while in any cluster; in a large one as many as a quarter of its nodes."""
+MOST_CHANGED = 32
+"""Where more rows are refused or no longer, the groups are made anew, once in so many pods as ``PATIENCE``."""
+PATIENCE = 64
 
 
 class FixedScores(NamedTuple):
@@ -71,7 +75,8 @@ class GroupedRanking:
         self, asked: AskedPlugins, verdicts: Sequence[RowVerdicts], scores: Sequence[tuple[int, RowScores]]
     ) -> None:
         self.asked, self.verdicts, self.scores = asked, verdicts, scores
-        self._alone = not (verdicts or scores or asked.fixed)
+        self.refusing: RefusedRows | None = None
+        self._ranked = PATIENCE
         self.groups = self._grouped()
 
     @classmethod
@@ -90,6 +95,7 @@ class GroupedRanking:
         local = asked.local.scores if asked.always is None else asked.local.scores + asked.always
         distinctions = [distinction for verdicts in self.verdicts for distinction in verdicts.distinctions]
         distinctions += [distinction for _, scores in self.scores for distinction in scores.distinctions]
+        distinctions += self.refusing.distinctions if self.refusing else []
         return RankedGroups(local, [fixed.raw for fixed in asked.fixed], distinctions, asked.local.view.trail)
 
     @property
@@ -104,25 +110,55 @@ class GroupedRanking:
         self.groups = self._grouped()
         return self if len(self.groups) <= self.most // 2 else None
 
-    def bring_up(self) -> None:
-        """Take in what moved; the local scores are up to date."""
-        self.groups.bring_up(self.asked.local.scores, self.asked.always)
+    def bring_up(self, more: Rows = NOWHERE) -> None:
+        """Take in what moved, and what changed on ``more`` rows; the local scores are up to date."""
+        self.groups.bring_up(self.asked.local.scores, self.asked.always, more)
 
-    def rank(self) -> tuple[TiedRows | Rows, int]:
-        """The rows that share the highest score, and how many rows fit."""
-        self.bring_up()
+    def rank(self, refused: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
+        """The rows that share the highest score, and how many rows fit.
+
+        ``refused`` (N,), or of all: for the pod's claims, or for pods nominated ahead of it. None where that is another
+        answer so often that looking at all nodes is as well.
+        """
+        more = self._refuse(refused)
+        if more is None:
+            return None
+        self.bring_up(more)
         groups = self.groups
         live = groups.live
-        if self._alone or not len(live):
+        alone = not (self.verdicts or self.scores or self.asked.fixed or self.refusing)
+        if alone or not len(live):
             return (groups.tied(live), int(groups.count[0])) if len(live) else (NOWHERE, 0)
         rows = groups.example[live]
-        if self.verdicts and (refused := self._refused(rows)).any():
+        if (self.verdicts or self.refusing) and (refused := self._refused_to_it(rows)).any():
             live, rows = live[~refused], rows[~refused]
             if not len(live):
                 return NOWHERE, 0
         counts = groups.count[live]
         total = groups.top[live] + self._added(rows, counts)
         return groups.tied(live[total == total.max()]), int(counts.sum())
+
+    def _refuse(self, refused: Bools | bool) -> Rows | None:
+        """Take in which rows are refused besides; those to be looked at for that, None for too many too often."""
+        if self.refusing is None:
+            if refused is False:
+                return NOWHERE
+            self.refusing = RefusedRows(len(self.groups.score))
+            self._ranked, self.groups = PATIENCE, self._grouped()
+        self._ranked += 1
+        changed = self.refusing.becomes(refused)
+        if len(changed) <= MOST_CHANGED:
+            return changed
+        if self._ranked < PATIENCE:
+            self.refusing.mask[changed] ^= 1
+            return None
+        self._ranked, self.groups = 0, self._grouped()
+        return NOWHERE
+
+    def _refused_to_it(self, rows: Rows) -> Bools:
+        """(F,): by filters, or besides."""
+        refused = self._refused(rows)
+        return refused | self.refusing.refused(rows) if self.refusing else refused
 
     def refused(self) -> Bools:
         """(N,): the rows that the filters refuse, of those whose local score does not say so."""

@@ -109,12 +109,17 @@ class RankedGroups:
         tops = self.top[groups].tolist()
         return TiedRows([self._lists[group][top] for group, top in zip(groups.tolist(), tops, strict=True)])
 
-    def bring_up(self, score: Scores, always: Scores | None) -> None:
-        """Take in what moved since: the local scores are these now, and what is added to them for good."""
+    def bring_up(self, score: Scores, always: Scores | None, more: Rows) -> None:
+        """Take in what moved since: the local scores are these now, and what is added to them for good.
+
+        ``more``: rows that a distinction tells apart otherwise now, though nobody came to them or left.
+        """
         new = len(self.trail) - self.seen
-        if not new:
+        if not (new or len(more)):
             return
         rows = self._moved(new)
+        if len(more):
+            rows = sorted({*map(int, rows), *more.tolist()})
         self.seen = len(self.trail)
         if len(rows) <= FEW:
             for row in map(int, rows):
