@@ -16,6 +16,8 @@ from kschedctl.render.page import Cell, Marked, Stack, Table, stacked
 from kschedctl.reports.columns import Column
 from kschedctl.text.printable import printable
 
+INDENT = 2
+BULLET = "  - "
 GAP = 2
 READABLE, SHARE = 28, 3
 """Texts are folded to no less than this, or than this part of the line, as long as there is another way."""
