@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from kschedctl.library.making_room import make_room as make_room
     from kschedctl.library.node_losses import drain as drain
     from kschedctl.library.node_losses import failures as failures
+    from kschedctl.library.pending import pending as pending
     from kschedctl.library.pods import explain as explain
-    from kschedctl.library.pods import pending as pending
     from kschedctl.library.races import races as races
     from kschedctl.library.rebalancing import rebalance as rebalance
     from kschedctl.library.remedies import pending_remedies as pending_remedies
@@ -103,7 +103,7 @@ WHERE = {
     "lint": "library.linting",
     "make_room": "library.making_room",
     "packing": "library.sections",
-    "pending": "library.pods",
+    "pending": "library.pending",
     "pending_remedies": "library.remedies",
     "pending_wake_ups": "library.waking",
     "pools": "library.autoscalers",

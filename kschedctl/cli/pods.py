@@ -10,7 +10,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.library.pods import described, waiting
+from kschedctl.library.pending import described, waiting
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.controllers.workload_pods import is_waiting
 

@@ -12,7 +12,7 @@ from kschedctl.api.quantity import milli_value
 from kschedctl.cluster import Cluster
 from kschedctl.library.audit import audit
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.pods import pending
+from kschedctl.library.pending import pending
 from kschedctl.reports.audit.pending import PendingSection
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.capacity import Capacity

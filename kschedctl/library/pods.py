@@ -1,4 +1,4 @@
-"""``explain`` and ``pending``: one pod, and all that wait."""
+"""``explain``: one pod."""
 
 from __future__ import annotations
 
@@ -6,36 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import object_at
-from kschedctl.api.labels import parse_selector
-from kschedctl.api.objects import Pod
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.new_node import new_node, node_group_fixes, node_growth
+from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.pending import UNSCHEDULABLE
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
-from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
-from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.remedies import Remedy
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.refusals import refuse
-from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.controllers.not_created import Creations, unread
-from kschedctl.studies.controllers.workload_pods import is_waiting
+from kschedctl.studies.controllers.other_priority import as_if
 from kschedctl.studies.explain import (
     PodReference,
     as_events,
-    as_if,
     explain_stand_in,
     explanations,
     stand_in_of,
 )
-from kschedctl.studies.pending import pending_pods
-
-UNSCHEDULABLE = "Unschedulable"
 
 
 def explain(
@@ -120,66 +111,3 @@ def explained_together(reports: Sequence[Explanation]) -> Explanation | Explanat
     """One explanation, or several as one document, with the messages that kube-scheduler writes."""
     written = [as_events(report) for report in reports]
     return written[0] if len(written) == 1 else explanations(written)
-
-
-def pending(
-    cluster: Cluster,
-    namespace: str = "",
-    *,
-    selector: str = "",
-    in_full: int = 0,
-    call_extender: CallExtender | None = None,
-    now: str = "",
-    growth: bool = True,
-) -> PendingPods:
-    """All pods that wait for a node, grouped by cause, and the workloads that lack pods nobody could create.
-
-    Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``. ``in_full``: of how many kinds
-    of pods each node is told. ``now``: the RFC 3339 time at which ages are taken; when the cluster was read.
-    Of all namespaces it also tells which nodes an autoscaler makes for them, where one is known, unless ``growth`` is
-    False. Raises InputError.
-
-    >>> import kschedctl
-    >>> str(pending(kschedctl.Cluster.from_objects([])))
-    'Nothing is pending in all namespaces'
-    """
-    scheduler = Scheduler(cluster, call_extender)
-    now = now or moment_of(cluster)
-    report = pending_in(scheduler, namespace or None, selector, now, in_full)
-    return report if namespace or selector or not growth else with_growth(report, lambda: node_growth(cluster, now))
-
-
-def with_growth(report: PendingPods, growth: Callable[[], NodeGrowth | None]) -> PendingPods:
-    """The report with the nodes that come for its pods, if any of them waits for one."""
-    waits = any(group.verdict == UNSCHEDULABLE for group in report.groups)
-    return replace(report, growth=growth()) if waits else report
-
-
-def pending_in(
-    scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
-) -> PendingPods:
-    """Pending pods of a scheduler that is there; ``namespace``: None for all."""
-    cluster = scheduler.cluster
-    pods = waiting(cluster, namespace, selector)
-    lacking = () if selector else Creations(cluster, now).failing(namespace)  # pods that are not have no labels
-    report = pending_pods(scheduler, pods, described(namespace, selector), now, in_full, not_created=lacking)
-    report = replace(report, unknown=together((report.unknown, () if selector else unread(cluster))))
-    return replace(report, elsewhere=0 if pods else len(waiting(cluster, None)))
-
-
-def waiting(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
-    """The pods that wait for a node; not those that are being deleted. ``namespace``: None for all."""
-    chosen = parse_selector(selector) if selector else None
-    return [
-        pod
-        for pod in cluster.unbound_pods()
-        if is_waiting(pod)
-        and namespace in (None, pod.metadata.namespace)
-        and (chosen is None or chosen.matches(pod.metadata.labels))
-    ]
-
-
-def described(namespace: str | None, selector: str | None = None) -> str:
-    """``in namespace shop with labels app=web``."""
-    where = "in all namespaces" if namespace is None else f"in namespace {namespace}"
-    return f"{where} with labels {selector}" if selector else where

@@ -11,7 +11,8 @@ from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
 from kschedctl.library.new_node import NOBODY, has_groups, new_node, node_group_fixes
-from kschedctl.library.pods import UNSCHEDULABLE, asked_pod, described, waiting
+from kschedctl.library.pending import UNSCHEDULABLE, described, waiting
+from kschedctl.library.pods import asked_pod
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.studies.basics.unknown import together

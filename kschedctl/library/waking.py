@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.library.pods import asked_pod, described, waiting
+from kschedctl.library.pending import described, waiting
+from kschedctl.library.pods import asked_pod
 from kschedctl.reports.wakes import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.asked_pod import AskedPod

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Scores
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod
-from kschedctl.api.priority import priority_class
 from kschedctl.cluster import Cluster, convert, describe, namespaced
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import (
@@ -52,6 +51,7 @@ from kschedctl.studies.controllers.creation import admit
 from kschedctl.studies.controllers.hooks_not_asked import HOOK_KINDS, hooks_not_asked
 from kschedctl.studies.controllers.limits_not_replayed import limits_not_looked_at, unread_limits
 from kschedctl.studies.controllers.manifests import sort_out
+from kschedctl.studies.controllers.other_priority import as_if
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
 from kschedctl.studies.why.causes import causes
@@ -98,16 +98,6 @@ def stand_in_of(scheduler: Scheduler, pod: PodReference) -> AskedPod:
         return _of_manifest(scheduler, pod)
     asked_pod = AskedPod(scheduler, find_pod(scheduler, pod))
     return asked_pod if isinstance(pod, str) else asked_pod._replace(workload=_typed(pod))
-
-
-def as_if(asked: AskedPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
-    """The pod with another priority. Raises UsageError when there is no such class."""
-    pod = asked.pod
-    if as_if_priority_class:
-        pod = with_priority_class(pod, as_if_priority_class, asked.scheduler.cluster)
-    if as_if_priority is not None:
-        pod = replace(pod, spec=replace(pod.spec, priority=as_if_priority))
-    return pod
 
 
 def explain_stand_in(asked: AskedPod) -> Explanation:
@@ -203,17 +193,6 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
 def _typed(pod: JsonObject | Pod) -> Pod:
     typed: Pod = namespaced(pod if isinstance(pod, Pod) else convert(pod))
     return typed
-
-
-def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
-    """The pod as it would be in another PriorityClass. Raises UsageError when there is no such class."""
-    class_ = priority_class(name, cluster.priority_classes)
-    if class_ is None:
-        known = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"
-        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {known}")
-    policy = class_.preemption_policy or "PreemptLowerPriority"
-    spec = replace(pod.spec, priority_class_name=name, priority=class_.value, preemption_policy=policy)
-    return replace(pod, spec=spec)
 
 
 def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explanation:

@@ -14,7 +14,6 @@ from kschedctl.reports.pending import ExplainedPods, PendingGroup, PendingPod, P
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import VERDICT, together
-from kschedctl.studies.explain import as_events, explain_pod
 from kschedctl.studies.why.headline import shared_cause
 
 
@@ -84,6 +83,11 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> 
 
     The first ``in_full`` of them have single nodes.
     """
+    pods = list(pods)
+    if not pods:
+        return {}
+    from kschedctl.studies.explain import as_events, explain_pod  # noqa: PLC0415 - only where pods are pending
+
     columns = scheduler.view.pods
     asked = scheduler.call_extender is not None and bool(scheduler.extenders)
     shared: dict[tuple[int, str, str], Explanation] = {}

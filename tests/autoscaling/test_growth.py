@@ -11,7 +11,7 @@ import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.library.new_node import autoscaler_of, node_growth
-from kschedctl.library.pods import with_growth
+from kschedctl.library.pending import with_growth
 from kschedctl.reports.growth import NodeGrowth
 
 Json = dict[str, Any]

@@ -29,7 +29,7 @@ from kschedctl.cli.try_next import about_explained, about_pending, again, tellin
 from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.library.pods import explained, explained_together, pending_in, with_growth
+from kschedctl.library.pending import pending_in, with_growth
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
@@ -160,10 +160,14 @@ class _Question:
         return about_explained(self.source, cluster, explained, options)
 
     def _explained(self, asked_pods: Sequence[AskedPod], inquiry: Inquiry) -> Explanation | Explanations:
+        from kschedctl.library.pods import explained_together  # noqa: PLC0415 - not for a summary of no pods
+
         remember(self.call_extender, asked_pods, inquiry, self.source)
         return explained_together([self._one(asked_pod) for asked_pod in asked_pods])
 
     def _one(self, asked: AskedPod) -> Explanation:
+        from kschedctl.library.pods import explained  # noqa: PLC0415
+
         asked = self.supposed.of(asked)
         return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies)
 

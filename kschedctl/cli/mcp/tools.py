@@ -13,7 +13,7 @@ from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.cli.option_groups.karpenter import check_pools
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.library import autoscalers, node_losses, pods
+from kschedctl.library import autoscalers, node_losses, pending, pods
 from kschedctl.library.audit import audit
 from kschedctl.library.consolidating import consolidate
 from kschedctl.library.linting import lint
@@ -195,7 +195,7 @@ TOOLS = (
         "Which pods are Pending, and why?",
         "All pods that wait for a node, grouped by cause, and workloads that lack pods nobody could create.",
         {"namespace": NAMESPACE},
-        lambda asked, a: pods.pending(asked.cluster, str(a.get("namespace", "")), now=asked.now),
+        lambda asked, a: pending.pending(asked.cluster, str(a.get("namespace", "")), now=asked.now),
     ),
     Tool(
         "find_remedies",

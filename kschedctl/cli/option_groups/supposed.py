@@ -9,7 +9,7 @@ import typer
 
 from kschedctl.studies.browsing.supposing import SUPPOSABLE, supposed
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.explain import as_if
+from kschedctl.studies.controllers.other_priority import as_if
 
 
 @dataclass(frozen=True)

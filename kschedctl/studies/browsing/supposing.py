@@ -11,7 +11,7 @@ from kschedctl.errors import InputError, UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.edits import find_nodes
 from kschedctl.studies.controllers.asked_pod import AskedPod
-from kschedctl.studies.explain import as_if
+from kschedctl.studies.controllers.other_priority import as_if
 
 WHERE = "as if"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

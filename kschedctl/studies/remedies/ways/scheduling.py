@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.studies.explain import with_priority_class
+from kschedctl.studies.controllers.other_priority import with_priority_class
 from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
 from kschedctl.studies.remedies.fixes.trials import PREEMPTS
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode

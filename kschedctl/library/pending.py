@@ -1,0 +1,90 @@
+"""``pending``: all pods that wait for a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kschedctl.api.copying import replace
+from kschedctl.api.labels import parse_selector
+from kschedctl.api.objects import Pod
+from kschedctl.cluster import Cluster
+from kschedctl.library.cluster import moment_of
+from kschedctl.reports.growth import NodeGrowth
+from kschedctl.reports.pending import PendingPods
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.basics.unknown import together
+from kschedctl.studies.controllers.not_created import Creations, unread
+from kschedctl.studies.controllers.workload_pods import is_waiting
+from kschedctl.studies.pending import pending_pods
+
+UNSCHEDULABLE = "Unschedulable"
+
+
+def pending(
+    cluster: Cluster,
+    namespace: str = "",
+    *,
+    selector: str = "",
+    in_full: int = 0,
+    call_extender: CallExtender | None = None,
+    now: str = "",
+    growth: bool = True,
+) -> PendingPods:
+    """All pods that wait for a node, grouped by cause, and the workloads that lack pods nobody could create.
+
+    Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``. ``in_full``: of how many kinds
+    of pods each node is told. ``now``: the RFC 3339 time at which ages are taken; when the cluster was read.
+    Of all namespaces it also tells which nodes an autoscaler makes for them, where one is known, unless ``growth`` is
+    False. Raises InputError.
+
+    >>> import kschedctl
+    >>> str(pending(kschedctl.Cluster.from_objects([])))
+    'Nothing is pending in all namespaces'
+    """
+    scheduler = Scheduler(cluster, call_extender)
+    now = now or moment_of(cluster)
+    report = pending_in(scheduler, namespace or None, selector, now, in_full)
+    return report if namespace or selector or not growth else with_growth(report, lambda: _growth(cluster, now))
+
+
+def _growth(cluster: Cluster, now: str) -> NodeGrowth | None:
+    from kschedctl.library.new_node import node_growth  # noqa: PLC0415 - only where pods wait for a node
+
+    return node_growth(cluster, now)
+
+
+def with_growth(report: PendingPods, growth: Callable[[], NodeGrowth | None]) -> PendingPods:
+    """The report with the nodes that come for its pods, if any of them waits for one."""
+    waits = any(group.verdict == UNSCHEDULABLE for group in report.groups)
+    return replace(report, growth=growth()) if waits else report
+
+
+def pending_in(
+    scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
+) -> PendingPods:
+    """Pending pods of a scheduler that is there; ``namespace``: None for all."""
+    cluster = scheduler.cluster
+    pods = waiting(cluster, namespace, selector)
+    lacking = () if selector else Creations(cluster, now).failing(namespace)  # pods that are not have no labels
+    report = pending_pods(scheduler, pods, described(namespace, selector), now, in_full, not_created=lacking)
+    report = replace(report, unknown=together((report.unknown, () if selector else unread(cluster))))
+    return replace(report, elsewhere=0 if pods else len(waiting(cluster, None)))
+
+
+def waiting(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
+    """The pods that wait for a node; not those that are being deleted. ``namespace``: None for all."""
+    chosen = parse_selector(selector) if selector else None
+    return [
+        pod
+        for pod in cluster.unbound_pods()
+        if is_waiting(pod)
+        and namespace in (None, pod.metadata.namespace)
+        and (chosen is None or chosen.matches(pod.metadata.labels))
+    ]
+
+
+def described(namespace: str | None, selector: str | None = None) -> str:
+    """``in namespace shop with labels app=web``."""
+    where = "in all namespaces" if namespace is None else f"in namespace {namespace}"
+    return f"{where} with labels {selector}" if selector else where
