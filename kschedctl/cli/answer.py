@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
+from kschedctl.api.copying import replace
 from kschedctl.render.page import Style, plots_of
 from kschedctl.render.renderers import RENDERERS, page_of
 from kschedctl.reports.document import Document

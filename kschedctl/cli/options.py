@@ -10,13 +10,14 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
 import typer
 
+from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.cli import screen
 from kschedctl.cli.answer import Answer

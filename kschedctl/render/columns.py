@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rich.cells import cell_len, get_character_cell_size
 
+from kschedctl.api.copying import replace
 from kschedctl.render.page import Cell, Marked, Stack, Table, stacked
 from kschedctl.reports.columns import Column
 from kschedctl.text.printable import printable

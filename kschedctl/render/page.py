@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.columns import Column, Tone
@@ -32,43 +34,37 @@ def marked(cell: Cell) -> Marked:
     return cell if isinstance(cell, Marked) else Marked(cell, Tone.PLAIN)
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(msgspec.Struct, frozen=True):
     """``level``: 1, or more for what stands below another heading."""
 
     text: str
     level: int = 1
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(msgspec.Struct, frozen=True):
     """Parts that follow each other, a space between them."""
 
     parts: tuple[Cell, ...]
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """Something to type as it stands: never folded."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Verbatim:
+class Verbatim(msgspec.Struct, frozen=True):
     """Lines to copy as they stand, such as a patch; ``name`` says what they are."""
 
     name: str
     text: str
 
 
-@dataclass(frozen=True)
-class Bullets:
+class Bullets(msgspec.Struct, frozen=True):
     items: tuple[Cell, ...]
 
 
-@dataclass(frozen=True)
-class Stack:
+class Stack(msgspec.Struct, frozen=True):
     """Cells one beneath the other in one place of a table."""
 
     cells: tuple[Cell, ...]
@@ -85,8 +81,7 @@ def stacked(cell: Cell | Stack) -> tuple[Marked, ...]:
     return (marked(cell),)
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """``note`` stands beneath the table."""
 
     columns: tuple[Column, ...]
@@ -110,8 +105,7 @@ Commands = Mapping[str, Sequence[str]]
 NO_COMMANDS: Commands = {}
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(msgspec.Struct, frozen=True):
     """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest.
 
     ``fixes``: what to do about each finding. ``patches``: how each remedy is made, also as patch. ``answer_first``: the
@@ -132,7 +126,7 @@ class Style:
     template: str = ""
     plots: bool = False
     ascii_only: bool = False
-    commands: Commands = field(default_factory=dict)
+    commands: Commands = msgspec.field(default_factory=dict)
     about: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import Json
 from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Page, Style, plots_of

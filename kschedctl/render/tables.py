@@ -6,11 +6,11 @@ Cells that lean on several fields, or need words, are given by the page, for the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from dataclasses import replace
 from functools import cache
 from types import UnionType
 from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
+from kschedctl.api.copying import replace
 from kschedctl.api.resource_names import CPU, readable
 from kschedctl.render.page import (
     Cell,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
+
+import msgspec
 
 
 class Tone(Enum):
@@ -20,8 +21,7 @@ class Tone(Enum):
     VERBATIM = auto()
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """``name``: lower case, or a name as it is; beside a field that of the field if empty, a blank for none.
 
     ``right``: numbers. ``keep``: a name, better left in one piece. ``beneath``: the word before a cell that has to
@@ -44,9 +44,9 @@ class Column:
     lines: bool = False
     counted: bool = False
     above: float | None = None
-    words: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = msgspec.field(default_factory=dict)
     tone: Tone = Tone.PLAIN
-    tones: Mapping[str, Tone] = field(default_factory=dict)
+    tones: Mapping[str, Tone] = msgspec.field(default_factory=dict)
     place: int = 0
     narrow: bool = False
     csv: str = ""

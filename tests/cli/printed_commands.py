@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import typer
 import yaml
 
+from kschedctl.api.copying import replace
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.main import COMMANDS, app, load
 from kschedctl.cli.options import Source, feature_gates

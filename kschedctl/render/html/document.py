@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -18,6 +17,7 @@ from itertools import takewhile
 import jinja2
 from markupsafe import Markup
 
+from kschedctl.api.copying import replace
 from kschedctl.render.html.sections import HtmlSection, Words, cut, sections
 from kschedctl.render.html.widgets import widgets_of
 from kschedctl.render.page import Page, Style

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from kschedctl.api.copying import replace
 from kschedctl.render.page import Block, Marked, Page, Paragraph, Style, Table, below, marked, paragraph
 from kschedctl.render.plots.plot import Plot
 from kschedctl.render.renderers import page_of

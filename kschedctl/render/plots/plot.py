@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
+
+import msgspec
 
 from kschedctl.text.printable import printable
 
@@ -26,24 +27,21 @@ class PlotKind(Enum):
     STACKS = auto()
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(msgspec.Struct, frozen=True):
     """``title``: with its unit. ``decades``: each is as long as the next; for numbers above 0."""
 
     title: str
     decades: bool = False
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """Points (x, y) that belong together, in the order of x; of bars x counts the places from 0."""
 
     name: str
     points: tuple[Point, ...]
 
 
-@dataclass(frozen=True)
-class Plot:
+class Plot(msgspec.Struct, frozen=True):
     """Series over one pair of axes. Of bars ``x`` is what the ``places`` are, and ``note`` tells that there are more.
 
     What it says stands in a table beside it, or in the data forms of the report.

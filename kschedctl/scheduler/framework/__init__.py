@@ -6,10 +6,10 @@ Upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never, Protocol, TypeGuard, TypeVar, runtime_checkable
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -53,8 +53,7 @@ class PluginError(Exception):
     """A plugin's answer with code Error: the cycle cannot go on. ``str()`` is upstream's wording."""
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """A code and the reasons for it, in the scheduler's words."""
 
     code: Code = Code.SUCCESS
@@ -225,8 +224,7 @@ def scores_by_pre_filter(plugin: Plugin) -> bool:
     return not offers(plugin, PreScorePlugin) or getattr(plugin, "one_state", False)
 
 
-@dataclass(frozen=True)
-class PostFilterResult:
+class PostFilterResult(msgspec.Struct, frozen=True):
     """What a PostFilter plugin could do: with ``status`` Success the pod has hope on ``nominated_node``.
 
     ``report`` is the plugin's own account of it, for the studies.
@@ -257,17 +255,16 @@ Changes = Mapping[str, Sequence[Struct]]
 """Kind -> objects that take the place of those of their name."""
 
 
-@dataclass(frozen=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     """What a plugin would reserve for a pod on one node.
 
     ``bindings``: claim -> the PersistentVolume to bind it to; ``provisions``: the claims to make a volume for;
     ``allocations``: ResourceClaim -> the devices that it would be allocated.
     """
 
-    bindings: Mapping[str, str] = field(default_factory=dict)
+    bindings: Mapping[str, str] = msgspec.field(default_factory=dict)
     provisions: tuple[str, ...] = ()
-    allocations: Mapping[str, AllocationResult] = field(default_factory=dict)
+    allocations: Mapping[str, AllocationResult] = msgspec.field(default_factory=dict)
 
 
 @runtime_checkable
@@ -335,14 +332,13 @@ def has_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
     return offers(plugin, FaultyPlugin)
 
 
-@dataclass(frozen=True)
-class PluginVerdict:
+class PluginVerdict(msgspec.Struct, frozen=True):
     """What one plugin's Filter said of all nodes, (N,): whether refused, for good, or by an error; and why."""
 
     refused: Bools
     unresolvable: Bools
     failed: Bools
-    rejections: tuple[Rejection, ...] = field(default=())
+    rejections: tuple[Rejection, ...] = ()
 
     @classmethod
     def of(cls, rejections: Iterator[Rejection], nodes: int) -> PluginVerdict:
