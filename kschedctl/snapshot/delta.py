@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -12,8 +11,7 @@ from kschedctl.api.arrays import Ints, Rows
 Signs = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True):
     """K changes: on node ``node[k]`` a pod like ``info[k]`` comes or goes; sorted by node, within a node by time.
 
     ``sign`` is +1 for an added and -1 for a removed pod. What a plugin then says of a node holds for a cluster in

@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
 
 from kschedctl.api.decoding import type_name
 from kschedctl.api.garbage import without_garbage_collection
@@ -35,8 +36,7 @@ RECIPES = {
 NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and priority classes"
 
 
-@dataclass(frozen=True)
-class ReadResult:
+class ReadResult(msgspec.Struct, frozen=True):
     """What the files hold.
 
     ``objects`` by kind, in order, of pods a table; ``manifests``: the pods and pod templates that somebody wrote;

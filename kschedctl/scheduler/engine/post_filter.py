@@ -6,21 +6,21 @@ Upstream: RunPostFilterPlugins in pkg/scheduler/framework/runtime/framework.go (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterPlugin, PostFilterResult, Status, offers
 
 
-@dataclass(frozen=True)
-class PostFilterOutcome:
+class PostFilterOutcome(msgspec.Struct, frozen=True):
     """The framework's answer, and what each plugin that was asked said. ``status`` is Success when there is hope.
 
     ``plugin``: whose answer a refusal is, that of the first to refuse unless one settled it.
     """
 
     status: Status = SUCCESS
-    results: Mapping[str, PostFilterResult] = field(default_factory=dict)
+    results: Mapping[str, PostFilterResult] = msgspec.field(default_factory=dict)
     plugin: str = ""
 
     @property

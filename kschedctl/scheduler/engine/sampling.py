@@ -6,9 +6,9 @@ Upstream: numFeasibleNodesToFind, findNodesThatFitPod and findNodesThatPassFilte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
+import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
@@ -70,8 +70,7 @@ class Terms(NamedTuple):
 USUAL = Terms()
 
 
-@dataclass(frozen=True)
-class NodeSearch:
+class NodeSearch(msgspec.Struct, frozen=True):
     """One search for nodes: it began at index ``start``, the next one begins at ``next``.
 
     ``found``: the rows that fit, in the order found; ``examined`` (N,): those and the rows that refused the pod, as far
@@ -84,8 +83,7 @@ class NodeSearch:
     examined: Bools
 
 
-@dataclass(frozen=True)
-class SampledFrom:
+class SampledFrom(msgspec.Struct, frozen=True):
     """The part of the nodes at which the scheduler looks, from an index on; None where its own is not known."""
 
     start: int | None = None

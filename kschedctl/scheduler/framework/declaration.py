@@ -7,10 +7,12 @@ for those of other packages alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
+import msgspec
+
 from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import OLDEST_MINOR, ByVersion
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.scheduler.framework import (
@@ -175,8 +177,7 @@ class OwnRowPlugin(DeclaredPlugin[ForFilter, ForScore]):
         def score(self, info: PodInfo, view: NodeView, state: ForScore | None, rows: Rows) -> Scores: ...
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True):
     """What one plugin declares, with all its extension points. ``make`` is None for one that is not replayed.
 
     ``plugin``: the class that says it, None where there is none.
@@ -187,14 +188,14 @@ class Declaration:
     default_weight: int | None = None
     gate: str | None = None
     kinds: tuple[str, ...] = ()
-    gated_kinds: Mapping[str, ByVersion[str]] = field(default_factory=dict)
+    gated_kinds: Mapping[str, ByVersion[str]] = msgspec.field(default_factory=dict)
     kinds_matter_to: PodTrait | None = None
     args_type: type[Struct] | None = None
     make: Factory | None = None
     since: int = OLDEST_MINOR
     until: int | None = None
     default_until: int | None = None
-    points_since: Mapping[str, int] = field(default_factory=dict)
+    points_since: Mapping[str, int] = msgspec.field(default_factory=dict)
     args_since: int = OLDEST_MINOR
     replayed_since: int = OLDEST_MINOR
     plugin: PluginClass | None = None

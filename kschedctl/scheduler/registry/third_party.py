@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, get_args
@@ -17,6 +16,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 import numpy as np
 
+from kschedctl.api.copying import replace
 from kschedctl.api.objects import Struct
 from kschedctl.cluster import FIELDS
 from kschedctl.errors import ConfigurationError, ThirdPartyError

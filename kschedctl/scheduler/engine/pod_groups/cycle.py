@@ -7,12 +7,14 @@ Upstream: pkg/scheduler/schedule_one_podgroup.go (v1.36, v1.37). Where upstream 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
+from kschedctl.api.copying import replace
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
@@ -55,8 +57,7 @@ def first_by_name(view: Fork, rows: Rows) -> Row:
     return Row(min(rows.tolist(), key=view.nodes.names.__getitem__))
 
 
-@dataclass(frozen=True)
-class MemberResult:
+class MemberResult(msgspec.Struct, frozen=True):
     """What one pod of the group came to.
 
     ``row``: where it would go, with ``requires_preemption`` once ``victims`` are gone. ``feasible`` of the

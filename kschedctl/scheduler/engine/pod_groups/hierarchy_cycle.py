@@ -7,10 +7,11 @@ the groups of one come in no order; here they come by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Position
@@ -58,8 +59,7 @@ class _Tried(NamedTuple):
     after: Fork
 
 
-@dataclass(frozen=True)
-class HierarchyCycle:
+class HierarchyCycle(msgspec.Struct, frozen=True):
     """One attempt to place a tree. The ``view`` stays as it is: what is assumed on the way is assumed on forks.
 
     ``waiting``: of each PodGroup the positions of the pods to place, in order, and ``infos``: what is scheduled for

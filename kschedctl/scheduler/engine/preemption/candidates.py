@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -24,8 +25,7 @@ PRIORITY_OFFSET = 2**31
 """Added to each priority before summing, so that many pods of negative priority do not look cheap."""
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A node where evicting ``victims``, in upstream's order, makes room; ``violating`` break a budget by it.
 
     Pods are positions into view.pods. ``pdb_violations``: how many of them that is, or an extender says that it is.

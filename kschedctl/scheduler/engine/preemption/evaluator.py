@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position
@@ -37,8 +38,7 @@ DROPPED_MAY_HELP = ByVersion(
 )
 
 
-@dataclass(frozen=True)
-class Ineligible:
+class Ineligible(msgspec.Struct, frozen=True):
     """Why a pod may not preempt: ``why`` in upstream's words, and the pods that go, if it is to wait for these."""
 
     why: str

@@ -6,9 +6,9 @@ Upstream: plugins/interpodaffinity/filtering.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
@@ -26,8 +26,7 @@ REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 
 
-@dataclass(frozen=True)
-class FilterState:
+class FilterState(msgspec.Struct, frozen=True):
     """The pod's own required terms, and what the cluster's pods add up to for them and against the pod."""
 
     affinity_terms: tuple[AffinityTerm, ...]
@@ -37,8 +36,7 @@ class FilterState:
     existing_anti_affinity: TopologyCounts
 
 
-@dataclass(frozen=True)
-class AffinityVerdicts:
+class AffinityVerdicts(msgspec.Struct, frozen=True):
     """Of which rows required terms refuse pods alike, as pods are now.
 
     ``wants_itself``: its own affinity terms, of which it has some, all select the pod.

@@ -6,9 +6,9 @@ Upstream: plugins/interpodaffinity/filtering.go, topologyToMatchedTermCount (v1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -25,8 +25,7 @@ NOWHERE: Counts = np.zeros(1, np.int64)
 """The count where a node has no such label."""
 
 
-@dataclass(frozen=True)
-class TopologyCounts:
+class TopologyCounts(msgspec.Struct, frozen=True):
     """How often terms were matched, by topology key: ``counts`` (V + 1,) in each domain, 0 in the last place.
 
     ``weights`` (T,): what one pod of each info adds on its node.

@@ -6,9 +6,9 @@ Upstream: plugins/podtopologyspread/common.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools
@@ -45,8 +45,7 @@ class SpreadConstraint(NamedTuple):
         return self.selector.matches(info.labels)
 
 
-@dataclass(frozen=True)
-class SpreadSettings:
+class SpreadSettings(msgspec.Struct, frozen=True):
     """What a profile and its feature gates make of constraints; ``defaults``: for pods that have none themselves.
 
     ``system_defaulted``: the defaults are SYSTEM_CONSTRAINTS.

@@ -6,9 +6,9 @@ Upstream: plugins/podtopologyspread/filtering.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows
@@ -29,8 +29,7 @@ REASON_NO_LABEL = REASON + " (missing required label)"
 NO_MINIMUM = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class DomainCounts:
+class DomainCounts(msgspec.Struct, frozen=True):
     """One constraint on one cluster: V domains, and of N nodes which domain each is in and whether it counts.
 
     ``exists`` (V,): the domain has an eligible node; ``counts`` (V,): matching pods on its eligible nodes.
