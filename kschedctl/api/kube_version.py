@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from kschedctl.errors import ConfigurationError
 
@@ -107,8 +108,7 @@ def reaches(version: KubeVersion, since: str) -> bool:
     return any(version >= release and (version.minor == release[0] or release == releases[-1]) for release in releases)
 
 
-@dataclass(frozen=True)
-class ByVersion(Generic[T_co]):
+class ByVersion(msgspec.Struct, Generic[T_co], frozen=True):
     """Something that is not the same in all versions.
 
     ``steps``: since which release what holds, oldest first; several releases where it was brought back to older minors

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
+
+import msgspec
 
 from kschedctl.api.copying import replace
 from kschedctl.render.page import Style, plots_of
@@ -17,8 +18,7 @@ log = logging.getLogger(__name__)
 SCHEDULES, DOES_NOT_SCHEDULE, UNDECIDED = 0, 1, 5
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """``format`` is a key of RENDERERS."""
 
     document: Document

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
+import msgspec
 import typer
 
 from kschedctl.api.copying import replace
@@ -108,8 +108,7 @@ def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
     return answer(read_inquiry(question.source, namespace, pods_alone=pods_alone, live=question.live))
 
 
-@dataclass(frozen=True)
-class _Question:
+class _Question(msgspec.Struct, frozen=True):
     """What the command line asks."""
 
     source: Source

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from kschedctl.admission import resource_quota
@@ -49,8 +50,7 @@ class CreationReplay(NamedTuple):
     created: AdmissionRequest | None
 
 
-@dataclass(frozen=True)
-class Mended:
+class Mended(msgspec.Struct, frozen=True):
     """A pod as it is sent, the cluster and what is left of the quotas, after some changes."""
 
     cluster: Cluster
