@@ -35,6 +35,13 @@ RULES = {
         AuditRule("eviction-blocked", "error", "An eviction is refused", "The drain does not end", "Free its budget"),
         AuditRule("loss-not-borne", "error", "A loss has consequences", "Pods wait, or are evicted", "Add nodes"),
         AuditRule("lost", "error", "A pod is lost", "No controller creates it again", "Give it a controller"),
+        AuditRule(
+            "returned",
+            "error",
+            "A pod comes back to a drained node",
+            "It tolerates that the node is cordoned",
+            "Taint the node with what the pod does not tolerate, or scale its workload down first",
+        ),
         AuditRule("evicted", "warning", "A pod is evicted", "It has to make room", "Add nodes, or change priorities"),
         AuditRule("undecided", "warning", "Not certain", "Not everything was read", "Read what is missing"),
     )
@@ -131,6 +138,8 @@ def _drained(report: Drain) -> Iterator[GateProblem]:
     yield from _uncreated(report.not_created)
     for pod in report.lost:
         yield GateProblem("lost", f"Pod {pod}", "no controller creates it again")
+    for pod in report.returned:
+        yield GateProblem("returned", f"Pod {pod}", "comes back to a drained node: it tolerates the cordon")
     yield from _evicted(report.evicted)
 
 

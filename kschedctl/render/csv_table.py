@@ -139,6 +139,8 @@ def _drain(report: Drain) -> Iterator[Sequence[object]]:
         yield evicted.pod, "Evicted", evicted.node, "", f"for {evicted.by}"
     for lost in report.lost:
         yield lost, "Lost", "", "", ""
+    for returned in report.returned:
+        yield returned, "Returned", "", "", ""
 
 
 def _failures(report: Failures) -> Iterator[Sequence[object]]:

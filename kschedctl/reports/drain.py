@@ -43,10 +43,11 @@ class Drain(Report, frozen=True):
     so that none is lost, and nobody else is evicted for it.
 
     ``staying``: pods of DaemonSets and static pods. ``untried``: pods that were left when the user interrupted.
-    ``lost``: pods that nobody makes anew. ``unplaced``: pods that were evicted and fit nowhere else. ``evicted`` ones
-    make room by preemption; their successors are among the moved or unplaced. ``over_runs``: the least and the most of
-    each number over several ``runs``, which ``drained`` and ``safe`` are about; all else is of the first, in which one
-    pod goes after the other. In the others evictions go on side by side and pods come back in another order;
+    ``lost``: pods that nobody makes anew. ``returned``: pods that come back to the nodes, as they tolerate the cordon.
+    ``unplaced``: pods that were evicted and fit nowhere else. ``evicted`` ones make room by preemption; their
+    successors are among the moved or unplaced. ``over_runs``: the least and the most of each number over several
+    ``runs``, which ``drained`` and ``safe`` are about; all else is of the first, in which one pod goes after the other.
+    In the others evictions go on side by side and pods come back in another order;
     ``unplaced_over_runs``: workload -> the least and the most of its pods without a node in these orders;
     ``in_no_order``: workload -> how many of them no order at all allows one, as they fit nowhere even where nobody else
     came back.
@@ -65,6 +66,7 @@ class Drain(Report, frozen=True):
     blocked: tuple[BlockedPod, ...] = ()
     evicted: tuple[EvictedPod, ...] = ()
     lost: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()
     staying: int = 0
     untried: int = 0
     headroom: tuple[Headroom, ...] = ()
@@ -96,6 +98,7 @@ class Drain(Report, frozen=True):
         numbers = (
             (len(self.lost), "pod is lost, which nobody makes again", "pods are lost, which nobody makes again"),
             (len(self.moved), "pod gets another node", "pods get another node"),
+            (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
             (self._homeless, "pod fits nowhere else", "pods fit nowhere else"),
             (self._not_created, "pod is not created again", "pods are not created again"),
             (len(self.blocked), "pod cannot be evicted", "pods cannot be evicted"),
@@ -131,5 +134,6 @@ class Drain(Report, frozen=True):
                 "blocked": len(self.blocked),
                 "evicted": len(self.evicted),
                 "lost": len(self.lost),
+                "returned": len(self.returned),
             },
         )

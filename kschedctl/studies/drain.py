@@ -3,7 +3,8 @@
 All nodes are cordoned first, then drained in the order given. As with --ignore-daemonsets, --delete-emptydir-data and
 --force, pods of DaemonSets and static pods stay, and pods that nobody makes anew are lost. A pod that a budget holds
 back does not hold up the others, and is tried again as long as something moves. An evicted pod's successor counts as
-healthy as soon as it has a node. Upstream: staging/src/k8s.io/kubectl/pkg/drain (v1.36).
+healthy as soon as it has a node; one that tolerates the cordon may come back, and then the node is not empty. Upstream:
+staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
@@ -33,7 +35,12 @@ from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_or
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
 from kschedctl.studies.what_if.placements import evictions, headroom, pending_groups, pod_counts
 from kschedctl.studies.what_if.settling import come_back
-from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.studies.what_if.shared_cluster import (
+    SharedCluster,
+    cluster_basis,
+    search_start,
+    those_who_may_ask,
+)
 
 STAYING = ("DaemonSet", "Node")
 
@@ -91,6 +98,7 @@ def _numbers(report: Drain) -> dict[str, int]:
         "unplaced": sum(len(group.pods) for group in report.unplaced),
         "blocked": len(report.blocked),
         "lost": len(report.lost),
+        "returned": len(report.returned),
         "evicted": len(report.evicted),
     }
 
@@ -105,42 +113,50 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) ->
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
-    evicted = evictions(simulation, draining.preempting)
-    blocked = tuple(draining.blocked())
+    evicted, blocked = evictions(simulation, draining.preempting), tuple(draining.blocked())
+    returned = tuple(pods[position].key for position in draining.returned())
     not_created = tuple(draining.not_created())
-    remade = [pods[position] for position in (*draining.outcomes, *draining.refused)]
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
-        drained=not blocked and not simulation.interrupted,
-        safe=not (blocked or unplaced or not_created or evicted or draining.lost or simulation.interrupted),
+        drained=not (blocked or returned or simulation.interrupted),
+        safe=not (blocked or returned or unplaced or not_created or evicted or draining.lost or simulation.interrupted),
         moved=tuple(moved_pods(draining)),
         unplaced=pending_groups(simulation, unplaced, {}),
         in_no_order=in_no_order(_emptied(shared, evictable), unplaced) if abreast and unplaced else {},
         blocked=blocked,
         evicted=evicted,
         lost=tuple(pods[position].key for position in draining.lost),
+        returned=returned,
         staying=draining.staying,
         untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
         **pod_counts(simulation.view, before, simulation.view.requested),
         search_start=search_start(shared.sampling, len(simulation.view.nodes), seed),
-        **cluster_basis(
-            of_simulation(simulation, *draining.dependencies),
-            simulation.scheduler,
-            created=(pod.key for pod in remade),
-            counted={pod.metadata.namespace: False for pod in remade},
-        ),
+        **_basis(draining),
         interrupted=simulation.interrupted,
         not_created=not_created,
+    )
+
+
+def _basis(draining: Draining) -> ClusterBasis:
+    """What the answer leans on."""
+    simulation = draining.simulation
+    remade = [simulation.view.pods.objects[position] for position in (*draining.outcomes, *draining.refused)]
+    return cluster_basis(
+        of_simulation(simulation, *draining.dependencies),
+        simulation.scheduler,
+        created=(pod.key for pod in remade),
+        counted={pod.metadata.namespace: False for pod in remade},
     )
 
 
 def moved_pods(draining: Draining) -> Iterator[MovedPod]:
     """The evicted pods that have another node now."""
     pods, names = draining.simulation.view.pods.objects, draining.simulation.view.nodes.names
+    returned = set(draining.returned())
     for position, outcome in draining.outcomes.items():
-        if outcome.row >= 0:
+        if outcome.row >= 0 and position not in returned:
             pod = pods[position]
             yield MovedPod(pod.key, str(owner_of(pod)), pod.spec.node_name, names[outcome.row], outcome.tied)
 
@@ -239,6 +255,11 @@ class Draining:
             for position in self.evictable
             if (why := self._evictions.refusal(position))
         ]
+
+    def returned(self) -> list[Position]:
+        """The evicted pods that have one of the drained nodes again, as they tolerate that it is cordoned."""
+        drained = {self.simulation.view.nodes.index[name] for name in self.nodes}
+        return [position for position, outcome in self.outcomes.items() if outcome.row in drained]
 
     def _evict(self, position: Position) -> list[Position]:
         """One pod goes; its successor, if somebody makes one."""

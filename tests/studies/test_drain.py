@@ -49,6 +49,20 @@ def test_the_drained_node_takes_no_pod_back() -> None:
     assert (report.drained, report.safe) == (True, False)
 
 
+def test_a_pod_that_tolerates_the_cordon_comes_back() -> None:
+    """Only the drained node has room for it; where another one has, too, it is the emptier."""
+    back = replica("r1", "n1", "2", tolerations=[{"operator": "Exists"}])
+    report = drained([node("n1"), node("n2", cpu="500m"), back], "n1")
+    assert (report.returned, report.moved, report.unplaced) == (("d/r1",), (), ())
+    assert (report.drained, report.safe) == (False, False)
+    assert report.first_line()[2] == "– 1 pod comes back: it tolerates the cordon"
+    assert "Come back to the nodes" in RENDERERS["table"](report, Style(width=80))
+    report = drained([node("n1"), node("n2", cpu="500m"), node("n3", cpu="64"), back], "n1")
+    assert ([moved.target for moved in report.moved], report.safe) == (["n3"], True)
+    report = drained([node("n1"), node("n2", cpu="500m"), node("n3", cpu="64"), back], "n1", "n3")
+    assert (report.returned, report.safe) == (("d/r1",), False)
+
+
 def test_a_cordoned_node_still_counts_for_spreading() -> None:
     """Zone a stays empty, so that zone b may hold no more than one pod more."""
     objects = [node("n1", "a"), node("n2", "b"), *(replica(f"r{i}", "n1", **spread()) for i in range(2))]

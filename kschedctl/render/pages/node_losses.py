@@ -41,6 +41,7 @@ WORDS = {
     "lost": "lost for good",
     "unplaced": "fit nowhere else",
     "blocked": "cannot be evicted",
+    "returned": "come back to the nodes",
     "evicted": "make room on other nodes",
 }
 """A number over several runs -> how it is told."""
@@ -53,6 +54,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         _verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_lost(report.lost, style),
+        *_returned(report.returned, style),
         *(not_created_section(report.not_created, style) if report.not_created else ()),
         *listed(report.blocked, style, title="Cannot be evicted"),
         *unplaced_section(report.unplaced, style),
@@ -75,11 +77,18 @@ def _verdict(report: Drain) -> Paragraph:
 
 
 def _lost(lost: tuple[str, ...], style: Style) -> Page:
-    if not lost:
+    return _named("Lost: no controller makes them again, and kubectl evicts them with --force only", lost, style)
+
+
+def _returned(returned: tuple[str, ...], style: Style) -> Page:
+    return _named("Come back to the nodes, as they tolerate that these are cordoned", returned, style)
+
+
+def _named(title: str, pods: tuple[str, ...], style: Style) -> Page:
+    if not pods:
         return ()
-    shown, note = first_rows(lost, style, ROWS_SHOWN)
-    bullets = Bullets((*shown, *([note] if note else ())))
-    return section("Lost: no controller makes them again, and kubectl evicts them with --force only", bullets)
+    shown, note = first_rows(pods, style, ROWS_SHOWN)
+    return section(title, Bullets((*shown, *([note] if note else ()))))
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
