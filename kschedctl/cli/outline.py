@@ -48,6 +48,9 @@ class _HollowType(type):
 class Hollow(metaclass=_HollowType):
     """What every name of a hollow module stands for."""
 
+    def __init_subclass__(cls, **named: object) -> None:
+        """As structs say whether they are frozen."""
+
 
 def _of_hollow(name: str) -> type[Hollow]:
     if name.startswith("__"):
