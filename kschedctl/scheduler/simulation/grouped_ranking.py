@@ -76,7 +76,7 @@ class GroupedRanking:
     ) -> None:
         self.asked, self.verdicts, self.scores = asked, verdicts, scores
         self.refusing: RefusedRows | None = None
-        self._ranked = PATIENCE
+        self._ranked = 0
         self.groups = self._grouped()
 
     @classmethod
@@ -143,8 +143,10 @@ class GroupedRanking:
         if self.refusing is None:
             if refused is False:
                 return NOWHERE
-            self.refusing = RefusedRows(len(self.groups.score))
-            self._ranked, self.groups = PATIENCE, self._grouped()
+            self.refusing, self._ranked = RefusedRows(len(self.groups.score)), PATIENCE
+            self.refusing.becomes(refused)
+            self.groups = self._grouped()
+            return NOWHERE
         self._ranked += 1
         changed = self.refusing.becomes(refused)
         if len(changed) <= MOST_CHANGED:
