@@ -94,13 +94,15 @@ class ListReader:
         if is_newer_kind(self._known, self._version):
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
-        self._look_for_flags(array)
         try:
             items: list[object] = items_decoder(self._known).decode(array)
             self._typed(items)
-            self._look_for_new_fields(array, items)
+            looked_at = self._look_for_new_fields(array, items)
+            only_pods = len(set(map(type, items))) == 1 and kind_of_item(items[0]) == "Pod"
+            self._look_for_flags(b"[" + b",".join(looked_at) + b"]" if only_pods else array)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
+            self._look_for_flags(array)
             self._each([bytes(item) for item in _raw_items.decode(array)])
 
     def _look_for_flags(self, array: bytes) -> None:
@@ -113,14 +115,16 @@ class ListReader:
             with suppress(*_UNDECODABLE):
                 collector.api_server = api_server.api_server_in(_container_owners.decode(array), self._kind)
 
-    def _look_for_new_fields(self, array: bytes, items: list[object]) -> None:
-        self._new_fields.look(items, partial(_raw_items.decode, array), self._index)
+    def _look_for_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
+        """The JSON of the pods that were looked at: of pods of one template the first."""
+        looked_at = self._new_fields.look(items, partial(_raw_items.decode, array), self._index)
         whole = {type(item) for item in items if kind_of_item(item) in READ_WHOLE} if self._known != "Pod" else ()
         raw = _raw_items.decode(array) if whole else ()
         for number, (item, document) in enumerate(zip(items, raw, strict=False), self._index):
             if type(item) in whole:
                 kind = kind_of_item(item)
                 self._collector.look_at_all_fields(kind, msgspec.json.decode(document), self._place.item(number))
+        return looked_at
 
     def _tell_new_fields(self, pod: JsonObject, number: int) -> None:
         self._collector.look_for_new_fields(pod, self._place.item(number))

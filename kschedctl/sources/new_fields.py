@@ -24,8 +24,11 @@ from kschedctl.api.validation.known_fields import fields_by_type
 from kschedctl.api.validation.unknown_fields import unknown_fields
 from kschedctl.cluster import without_nulls
 
-_REVISION = re.compile(rb'"controller-revision-hash"\s*:\s*"([^"]*)"')
+_REVISION_LABEL = b"controller-revision-hash"
+_REVISION = re.compile(rb'"%s"\s*:\s*"([^"]*)"' % _REVISION_LABEL)
 """A label by which the pods of one owner are told apart that are of several templates."""
+_ONE_TEMPLATE = re.compile(rb'"kind"\s*:\s*"(?:ReplicaSet|ReplicationController|StatefulSet|DaemonSet|Job)"')
+"""The owners that make pods of a template; under a Node or a Workflow are pods that have nothing else in common."""
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 _SCALAR = str | int | float | bool | None
 """What is not of the type that it should be is refused elsewhere."""
@@ -92,8 +95,13 @@ class NewFields:
         self._tell = tell
         self._templates: set[tuple[str, bytes, bytes]] = set()
 
-    def look(self, items: Sequence[object], raw_items: Callable[[], Sequence[msgspec.Raw]], start: int) -> None:
-        """Look at the pods among some items, the first of which is number ``start``; ``raw_items``: their JSON."""
+    def look(
+        self, items: Sequence[object], raw_items: Callable[[], Sequence[msgspec.Raw]], start: int
+    ) -> list[msgspec.Raw]:
+        """Look at the pods among some items, the first of which is number ``start``; ``raw_items``: their JSON.
+
+        The JSON of those that were looked at: of each template the first, and all that follow none.
+        """
         numbers = [
             number
             for number, item in enumerate(items)
@@ -104,17 +112,17 @@ class NewFields:
             with suppress(*_UNDECODABLE):
                 if not self._knows(raw[number]):
                     self._tell(msgspec.json.decode(raw[number]), start + number)
+        return [raw[number] for number in numbers]
 
     def _is_first(self, meta: _Meta) -> bool:
-        """Whether no pod of its template was looked at; one that nobody owns has none."""
+        """Whether no pod of its template was looked at, or it has none."""
         owners, labels = bytes(meta.owner_references), bytes(meta.labels)
-        if len(owners) <= len("[]"):
-            return True
-        revision = _REVISION.search(labels)
+        revision = _REVISION.search(labels) if _REVISION_LABEL in labels else None
         template = meta.namespace, owners, revision[1] if revision else b""
         if template in self._templates:
             return False
-        self._templates.add(template)
+        if _ONE_TEMPLATE.search(owners):
+            self._templates.add(template)
         return True
 
     def _knows(self, item: msgspec.Raw) -> bool:

@@ -15,6 +15,7 @@ from test_lists import ServerAt
 
 from kschedctl.api.newer_versions import unknown_paths
 from kschedctl.cluster import without_nulls
+from kschedctl.sources.documents.documents import SMALL
 from kschedctl.sources.live.lists import read_list
 from kschedctl.sources.new_fields import READ_WHOLE
 from kschedctl.sources.read import read
@@ -76,3 +77,32 @@ def test_fields_of_listed_objects_are_told_once(server_at: ServerAt) -> None:
         assert read_list(server, "PodGroup").warnings == (
             f'PodGroup a/g2: unknown field "spec.shiny" of a PodGroup: {TOLD}',
         )
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Workflow", "Node"])
+def test_one_pod_of_a_template_is_looked_at_and_each_of_an_owner_that_has_none(tmp_path: Path, kind: str) -> None:
+    owner = {"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u", "controller": True}
+    pods = [pod("p1"), pod("p2", shiny=True)]
+    for each in pods:
+        each["metadata"]["ownerReferences"] = [owner]
+    told = [f'unknown field "spec.shiny": {TOLD}'] if kind != "ReplicaSet" else []
+    assert [warning.partition("items[1]: ")[2] for warning in read([listed(tmp_path, pods)]).warnings] == told
+
+
+def test_flags_are_found_in_any_pod_of_a_node(tmp_path: Path) -> None:
+    """The pods that kubelets make of files have their Node as owner, all of one node the same."""
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}
+    pods = [pod("etcd-n"), pod("kube-apiserver-n")]
+    pods[1]["metadata"]["namespace"] = "kube-system"
+    command = ["kube-apiserver", "--enable-admission-plugins=PodNodeSelector"]
+    pods[1]["spec"]["containers"] = [{"name": "kube-apiserver", "command": command}]
+    for each in pods:
+        each["metadata"]["ownerReferences"] = [owner]
+    assert read([listed(tmp_path, pods)]).api_server is not None
+
+
+def listed(folder: Path, pods: list[Json]) -> str:
+    """A file that is large enough to be read piece by piece."""
+    file = folder / "pods.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}) + " " * SMALL)
+    return str(file)
