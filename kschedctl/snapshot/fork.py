@@ -22,7 +22,8 @@ from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods_by_node import PodsByNode
 from kschedctl.snapshot.snapshot import Settings, Snapshot
-from kschedctl.snapshot.trail import Tally, Trail
+from kschedctl.snapshot.tallies import Tally
+from kschedctl.snapshot.trail import Trail
 
 TALLIES_KEPT, MEMOS_KEPT = 1024, 4096
 Memo: TypeAlias = dict[Hashable, Any]
@@ -234,12 +235,11 @@ class Fork:
         named = _named(key, info)
         tally = self._tallies.get(named)
         if tally is None:
-            made = weights()
-            by_node = self.sum_by_node(made)
+            by_node = self.sum_by_node(made := weights())
             tally = Tally(made, domains, by_node if domains is None else domains.sums(by_node), len(self.trail))
             if named is not None:
                 make_room(self._tallies, TALLIES_KEPT)
-                self._tallies[named] = tally
+                tally = self._tallies[named] = tally if self.closed is None else tally.small()
         return tally
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:

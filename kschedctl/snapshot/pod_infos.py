@@ -17,6 +17,8 @@ from kschedctl.api.pod_table import identity
 from kschedctl.snapshot.interning import DistinctInfos
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
+SPARSE = 32
+"""Where fewer than one in so many infos match, their numbers take less memory than a mask."""
 ONE_OF = (IN, EQUALS, DOUBLE_EQUALS)
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -34,6 +36,8 @@ class PodInfos:
         self._against: dict[Hashable, list[tuple[AffinityTerm, int]]] = {}
         self._asking: dict[tuple[str, str], bool] = {}
         self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
+        self._few_matches: dict[tuple[Selector, frozenset[str] | None], Ints] = {}
+        """The numbers of the infos where they are few."""
         self._sets_with: dict[str, dict[tuple[str, str], list[int]]] = {}
 
     @cached_property
@@ -120,17 +124,30 @@ class PodInfos:
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
         """The infos in the namespaces (None: in any) whose labels the selector matches."""
         key = (selector, namespaces)
-        if key not in self._matches:
-            sets, set_of = self._label_sets
-            in_scope = (
-                range(len(sets))
-                if namespaces is None
-                else [i for n in namespaces for i in self._may_match(selector, n)]
-            )
-            distinct = np.zeros(len(sets), np.bool_)
-            distinct[[i for i in in_scope if selector.matches(sets[i][1])]] = True
-            self._matches[key] = distinct[set_of]
-        return self._matches[key]
+        known = self._matches.get(key)
+        if known is not None:
+            return known
+        few = self._few_matches.get(key)
+        if few is not None:
+            matching = np.zeros(len(self.infos), np.bool_)
+            matching[few] = True
+            return matching
+        matching = self._matching(selector, namespaces)
+        numbers = np.flatnonzero(matching).astype(np.int32)
+        if len(numbers) < len(matching) // SPARSE:
+            self._few_matches[key] = numbers
+        else:
+            self._matches[key] = matching
+        return matching
+
+    def _matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        sets, set_of = self._label_sets
+        in_scope = (
+            range(len(sets)) if namespaces is None else [i for n in namespaces for i in self._may_match(selector, n)]
+        )
+        distinct = np.zeros(len(sets), np.bool_)
+        distinct[[i for i in in_scope if selector.matches(sets[i][1])]] = True
+        return distinct[set_of]
 
     @property
     def demands(self) -> list[PodInfo]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Counts, Ints, Rows
-from kschedctl.snapshot.nodes import Domains
+from kschedctl.api.arrays import Ints, Rows
 
 MANY = 200
 """Of fewer moves Python finds the distinct rows sooner than numpy."""
@@ -32,6 +34,9 @@ class Trail:
         self._length = 0
         self._asked: tuple[tuple[int, int], Rows] = (0, 0), np.zeros(0, np.int64)
         """Between which lengths rows were asked for last, and the answer."""
+        self._of_info: defaultdict[int, list[int]] = defaultdict(list)
+        """The numbers of the first moves, as many as are ``_sorted``, by info."""
+        self._sorted = 0
 
     def __len__(self) -> int:
         return self._length
@@ -65,39 +70,18 @@ class Trail:
         """(3, M): row, sign and position of the same moves."""
         return self._moves[length : self._length, [0, 2, 3]].T
 
+    def moves_of(self, infos: Iterable[int], length: int) -> Iterator[Move]:
+        """The moves of pods of these infos after the trail had this length, info by info."""
+        for number, info in enumerate(self._moves[self._sorted : self._length, 1].tolist(), self._sorted):
+            self._of_info[info].append(number)
+        self._sorted = self._length
+        for info in infos:
+            numbers = self._of_info.get(info, [])
+            for number in numbers[bisect_left(numbers, length) :]:
+                row, _, sign, _ = self._moves[number].tolist()
+                yield Move(row, info, sign)
+
     def copy(self) -> Trail:
         other = copy(self)
-        other._moves = self._moves.copy()
+        other._moves, other._of_info, other._sorted = self._moves.copy(), defaultdict(list), 0
         return other
-
-
-class Tally:
-    """Sums over the pods of each node, or domain, kept up to date along a trail of which ``seen`` moves are in."""
-
-    def __init__(self, weights: Counts, domains: Domains | None, sums: Counts, seen: int) -> None:
-        self.weights, self.domains, self.sums, self.seen = weights, domains, sums, seen
-
-    def copy(self) -> Tally:
-        return Tally(self.weights, self.domains, self.sums.copy(), self.seen)
-
-    def brought_up(self, trail: Trail) -> Counts:
-        """The sums after all moves."""
-        new = len(trail) - self.seen
-        if new == 1:
-            self._add_one(trail.latest)
-        elif new:
-            self._add_all(*trail.since(self.seen))
-        self.seen = len(trail)
-        return self.sums
-
-    def _add_one(self, move: Move) -> None:
-        change = move.sign * self.weights[move.info]
-        slot = move.row if self.domains is None else self.domains.codes[move.row]
-        if change and slot >= 0:
-            self.sums[slot] += change
-
-    def _add_all(self, rows: Ints, infos: Ints, signs: Ints) -> None:
-        change = signs * self.weights[infos]
-        counted = change.nonzero()[0]
-        slots = rows[counted] if self.domains is None else self.domains.codes[rows[counted]]
-        np.add.at(self.sums, slots[slots >= 0], change[counted][slots >= 0])

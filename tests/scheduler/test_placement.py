@@ -20,6 +20,8 @@ from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation import alike_pods, grouped_ranking
 from kschedctl.scheduler.simulation.placement import Placements
+from kschedctl.snapshot import tallies
+from kschedctl.snapshot.closed_nodes import ClosedNodes
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.controllers.creation import create
@@ -64,13 +66,23 @@ def test_what_is_kept_is_up_to_date_whatever_moved(
         _move_about(seed, nominated)
 
 
-def _move_about(seed: int, nominated: bool) -> None:
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((0, 8)))
+def test_so_it_is_where_nodes_may_be_closed(seed: int, nominated: bool, few_infos: int) -> None:
+    """Then each row is asked about by itself, and tallies are small ones, or in narrow numbers."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tallies, "FEW_INFOS", few_infos)
+        _move_about(seed, nominated, closing=True)
+
+
+def _move_about(seed: int, nominated: bool, closing: bool = False) -> None:
     random = Random(seed)
     documents, keys = objects(random)
     if nominated:
         documents = [promised(each, random) for each in documents]
     scheduler = Scheduler(Cluster.from_objects(documents))
     view = scheduler.view.fork()
+    view.closed = ClosedNodes(len(view.nodes)) if closing else None
     placements = Placements(view, seed)
     positions = [view.pods.index[key] for key in keys]
     for position in list(positions):

@@ -17,6 +17,7 @@ from kschedctl.api.columns import NO_TIME
 from kschedctl.api.labels import from_set
 from kschedctl.cluster import convert
 from kschedctl.errors import InputError
+from kschedctl.snapshot import pod_infos
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -204,6 +205,24 @@ def test_sums_by_node(cluster):
         selected = view.pods.matching(from_set({"app": "x"}), frozenset({"a"}))
         matching = [p for p in here if p["metadata"]["namespace"] == "a" and labels_of(p).get("app") == "x"]
         assert view.count_by_node(selected)[row] == len(matching)
+
+
+@given(clusters(running=asking), st.sampled_from((1, 32)))
+def test_what_a_selector_matches_is_told_again(cluster, sparse):
+    """As a mask that is kept, or as one that is made again of a few numbers."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pod_infos, "SPARSE", sparse)
+        pods = cluster.view().pods
+        for namespaces in (frozenset({"a"}), None):
+            selected = pods.matching(from_set({"app": "x"}), namespaces)
+            again = pods.matching(from_set({"app": "x"}), namespaces)
+            named = {
+                (p["metadata"]["namespace"], name_of(p))
+                for p in cluster.pods + cluster.nominated
+                if labels_of(p).get("app") == "x" and p["metadata"]["namespace"] in (namespaces or ("a", "b"))
+            }
+            expected = [(each.metadata.namespace, each.metadata.name) in named for each in pods.objects]
+            assert selected[pods.info].tolist() == again[pods.info].tolist() == expected
 
 
 @given(clusters(running=asking, changing=True))

@@ -7,7 +7,8 @@ changes is computed once; what depends on a node's own row is shared with other 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from kschedctl.scheduler.simulation.claim_answers import (
     refusing,
     rows_named,
 )
-from kschedctl.scheduler.simulation.grouped_ranking import AskedPlugins, FixedScores, GroupedRanking
+from kschedctl.scheduler.simulation.grouped_ranking import AskedPlugins, FixedScores, GroupedRanking, RowAnswers
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, Prepare, preparing, union
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -48,10 +49,17 @@ class AlikePods:
 
     ``always``: what is added to the local scores for good, REFUSED where such a pod can never be; None for nothing that
     makes a difference. ``claims``: what is said of the claims of such pods, None where they have none; which claims
-    they are makes no difference. Raises PluginError.
+    they are makes no difference. ``shared``: the one of equal columns that is kept. Raises PluginError.
     """
 
-    def __init__(self, framework: FrameworkLike, info: PodInfo, local: LocalScores, claiming: bool = False) -> None:
+    def __init__(
+        self,
+        framework: FrameworkLike,
+        info: PodInfo,
+        local: LocalScores,
+        claiming: bool = False,
+        shared: Callable[[Scores], Scores] = lambda column: column,
+    ) -> None:
         self.framework, self.info, self.local, self.view = framework, info, local, local.view
         self.claims = ClaimAnswers(framework, info, self.view) if claiming else None
         before = run_pre_filter(self._at("preFilter"), info, self.view)
@@ -62,15 +70,15 @@ class AlikePods:
         self.tied: Rows | TiedRows = NOWHERE
         self._ranked = 0
         self._ranking: GroupedRanking | None = None
+        self._shared = shared
         if self.hopeless:  # what the other plugins need of a pod may be missing
             return
         asked = refusing(self._at("preFilter"), self._at("filter"))
         self.moving = [a for a in asked if _holds(a.plugin, before.results.get(a.plugin.name)) is Reads.PODS]
-        self.allowed = self._allowed()
         base, self.fixed_scores, self.moving_scores = self._sort_scores()
         never = self._never(before)
         same = not never.any() and (base == base[:1]).all()
-        self.always = None if same else np.where(never, REFUSED, base)
+        self.always = None if same else shared(np.where(never, REFUSED, base))
 
     def rank(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
@@ -124,13 +132,21 @@ class AlikePods:
             return None
         self._ranked += 1
         if self._ranked == RANKED_WHOLE:
-            fixed = [FixedScores(plugin, state, raw, self._weight(plugin)) for plugin, state, raw in self.fixed_scores]
-            scorers = [scorer for scorer, _ in self.moving_scores]
-            asked = AskedPlugins(self.framework, self.info, self.local, self.always, fixed, self.moving, scorers)
-            self._ranking = GroupedRanking.of(asked)
+            self._ranking = GroupedRanking.of(self._asked)
         elif self._ranking:
             self._ranking = self._ranking.in_few_groups()
         return self._ranking
+
+    @property
+    def _asked(self) -> AskedPlugins:
+        fixed = [FixedScores(plugin, state, raw, self._weight(plugin)) for plugin, state, raw in self.fixed_scores]
+        scorers = [scorer for scorer, _ in self.moving_scores]
+        return AskedPlugins(self.framework, self.info, self.local, self.always, fixed, self.moving, scorers)
+
+    @cached_property
+    def _answers(self) -> RowAnswers | None:
+        """What is said of any rows, where nodes are not in groups. Raises PluginError."""
+        return RowAnswers.of(self._asked)
 
     def totals(self, info: PodInfo) -> tuple[Rows, Scores]:
         """The rows that fit, and what such a pod scores there, less what all rows score. Raises PluginError."""
@@ -150,10 +166,14 @@ class AlikePods:
     ) -> tuple[Rows, Scores]:
         """The rows that fit, or are looked at, and their scores."""
         refused = local < 0
+        answers = self._answers if self.view.closed is not None and self.view.group_since is None else None
         if ranking:
             ranking.bring_up()
         if ranking and not nominated:
             refused |= ranking.refused()
+        elif answers and not nominated:
+            fitting = (~refused).nonzero()[0]
+            refused[fitting] = answers.refused(fitting)
         else:
             for asked in self.moving:
                 refused |= now_refused(asked, asked.before(self.info, self.view), self.info, self.view, nominated)
@@ -164,7 +184,12 @@ class AlikePods:
         rows = self._left(refused, sampling)
         if not len(rows):
             return rows, np.zeros(0, np.int64)
-        total = local.take(rows) + ranking.added(rows) if ranking else self._total(local, rows)
+        if ranking:
+            total = local.take(rows) + ranking.added(rows)
+        elif answers:
+            total = local.take(rows) + answers.added(rows, np.ones(len(rows), np.int64))
+        else:
+            total = self._total(local, rows)
         if self.claims:
             self.claims.add_scores(total, info, rows)
         return rows, total
@@ -229,7 +254,8 @@ class AlikePods:
             if offers(plugin, FilterPlugin) and _holds(plugin, result) is Reads.NODES:
                 yield plugin
 
-    def _allowed(self) -> Bools:
+    @cached_property
+    def allowed(self) -> Bools:
         """The nodes that the PreFilter results leave, as far as they hold for good."""
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.settled.results.values():
@@ -268,7 +294,7 @@ class AlikePods:
                 if (raw == raw[:1]).all():  # the same for any set of nodes
                     base += self._weight(plugin) * plugin.normalize(before.state, raw)
                 else:
-                    fixed.append((plugin, before.state, raw))
+                    fixed.append((plugin, before.state, self._shared(raw)))
         return base, fixed, moving
 
     def _weight(self, plugin: Plugin) -> int:

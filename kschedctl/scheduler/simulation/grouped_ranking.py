@@ -68,13 +68,44 @@ class AskedPlugins(NamedTuple):
         return scores
 
 
-class GroupedRanking:
-    """The groups of nodes for pods alike, and those who judge and score them by an example of each."""
+class RowAnswers:
+    """What those who judge and score pods alike say of any rows, as pods are now."""
 
     def __init__(
         self, asked: AskedPlugins, verdicts: Sequence[RowVerdicts], scores: Sequence[tuple[int, RowScores]]
     ) -> None:
         self.asked, self.verdicts, self.scores = asked, verdicts, scores
+
+    @classmethod
+    def of(cls, asked: AskedPlugins) -> RowAnswers | None:
+        """None where some plugin does not say how it tells nodes apart. Raises PluginError."""
+        verdicts, scores = asked.verdicts(), asked.scores()
+        return None if verdicts is None or scores is None else cls(asked, verdicts, scores)
+
+    def refused(self, rows: Rows) -> Bools:
+        """(F,): which of the rows the filters refuse."""
+        refused = np.zeros(len(rows), np.bool_)
+        for verdicts in self.verdicts:
+            refused |= verdicts.refused(rows)
+        return refused
+
+    def added(self, rows: Rows, counts: Counts) -> Scores:
+        """(F,): what is added to the local scores where each row stands for so many, and no others are scored."""
+        added = np.zeros(len(rows), np.int64)
+        for plugin, state, raw, weight in self.asked.fixed:
+            added += weight * plugin.normalize(state, raw[rows])
+        for weight, scores in self.scores:
+            raw = scores.raw(rows, scores.sizes(rows, counts))
+            added += weight * scores.normalized(raw, scores.counted[rows])
+        return added
+
+
+class GroupedRanking:
+    """The groups of nodes for pods alike, of which ``answers`` judges and scores an example of each."""
+
+    def __init__(self, answers: RowAnswers) -> None:
+        self.asked, self.verdicts, self.scores = answers.asked, answers.verdicts, answers.scores
+        self.answers = answers
         self.refusing: RefusedRows | None = None
         self._ranked = 0
         self.groups = self._grouped()
@@ -84,10 +115,10 @@ class GroupedRanking:
         """None where some plugin does not say how it tells nodes apart, or tells too many apart. Raises PluginError."""
         if any(peers_of(fixed.plugin) is Peers.ALL for fixed in asked.fixed):
             return None
-        verdicts, scores = asked.verdicts(), asked.scores()
-        if verdicts is None or scores is None:
+        answers = RowAnswers.of(asked)
+        if answers is None:
             return None
-        ranking = cls(asked, verdicts, scores)
+        ranking = cls(answers)
         return ranking if len(ranking.groups) <= ranking.most else None
 
     def _grouped(self) -> RankedGroups:
@@ -135,7 +166,7 @@ class GroupedRanking:
             if not len(live):
                 return NOWHERE, 0
         counts = groups.count[live]
-        total = groups.top[live] + self._added(rows, counts)
+        total = groups.top[live] + self.answers.added(rows, counts)
         return groups.tied(live[total == total.max()]), int(counts.sum())
 
     def _refuse(self, refused: Bools | bool) -> Rows | None:
@@ -159,14 +190,14 @@ class GroupedRanking:
 
     def _refused_to_it(self, rows: Rows) -> Bools:
         """(F,): by filters, or besides."""
-        refused = self._refused(rows)
+        refused = self.answers.refused(rows)
         return refused | self.refusing.refused(rows) if self.refusing else refused
 
     def refused(self) -> Bools:
         """(N,): the rows that the filters refuse, of those whose local score does not say so."""
         groups, live = self.groups, self.groups.live
         by_group = np.zeros(len(groups), np.bool_)
-        by_group[live] = self._refused(groups.example[live])
+        by_group[live] = self.answers.refused(groups.example[live])
         return by_group.take(groups.group)
 
     def added(self, rows: Rows) -> Scores | int:
@@ -179,21 +210,5 @@ class GroupedRanking:
             counts, example = np.bincount(codes, minlength=len(groups)), np.zeros(len(groups), np.int64)
             example[codes] = rows
         scored = counts.nonzero()[0]
-        by_group[scored] = self._added(example[scored], counts[scored])
+        by_group[scored] = self.answers.added(example[scored], counts[scored])
         return by_group.take(codes)
-
-    def _refused(self, rows: Rows) -> Bools:
-        refused = np.zeros(len(rows), np.bool_)
-        for verdicts in self.verdicts:
-            refused |= verdicts.refused(rows)
-        return refused
-
-    def _added(self, rows: Rows, counts: Counts) -> Scores:
-        """(F,): what is added where each row stands for so many."""
-        added = np.zeros(len(rows), np.int64)
-        for plugin, state, raw, weight in self.asked.fixed:
-            added += weight * plugin.normalize(state, raw[rows])
-        for weight, scores in self.scores:
-            raw = scores.raw(rows, scores.sizes(rows, counts))
-            added += weight * scores.normalized(raw, scores.counted[rows])
-        return added

@@ -30,6 +30,9 @@ from kschedctl.snapshot.fork import Fork, make_room
 from kschedctl.snapshot.pod_info import PodInfo
 
 ALIKE_KEPT = 1024
+"""Of so many kinds of pods it is kept what is known, in each simulation."""
+KINDS_KEPT = 32 * ALIKE_KEPT
+"""The same where nodes are closed in turn: every kind comes again and again, and nothing large is kept of one."""
 MADE_UP = "the best node is one that an extender made up: kube-scheduler binds the pod to a node that is not there"
 
 
@@ -45,6 +48,7 @@ class Placements(IncomingPods):
         self.random = random.Random(seed)
         self._alike: dict[tuple[FrameworkLike, int | None], AlikePods] = {}
         self._locals: dict[tuple[FrameworkLike, int, bool], LocalScores] = {}
+        self._columns: dict[bytes, Scores] = {}
         self._uses_claims: dict[int | None, bool] = {}
         self._asked: tuple[int, int, Cycle] | None = None
         self._kept_victims = KeptVictims()
@@ -145,10 +149,14 @@ class Placements(IncomingPods):
         key = framework, info.alike
         alike = self._alike.get(key)
         if alike is None or alike.local.outdated:
-            make_room(self._alike, ALIKE_KEPT)
+            make_room(self._alike, ALIKE_KEPT if self.view.closed is None else KINDS_KEPT)
             local = self._local(framework, info, number)
-            alike = self._alike[key] = AlikePods(framework, info, local, self._claiming(info))
+            alike = self._alike[key] = AlikePods(framework, info, local, self._claiming(info), self._shared)
         return alike
+
+    def _shared(self, column: Scores) -> Scores:
+        """The first of equal columns (N,) instead of each: most kinds of pods may go to the same nodes."""
+        return self._columns.setdefault(column.tobytes(), column)
 
     def _claiming(self, info: PodInfo) -> bool:
         claiming = self._uses_claims.get(info.alike)

@@ -63,7 +63,7 @@ class AffinityAmong:
 
     def __init__(self, running: RunningCounts, view: Fork) -> None:
         self._running = running
-        self.counted: Bools = np.ones(len(view.nodes), np.bool_)
+        self.counted: Bools = np.broadcast_to(np.True_, len(view.nodes))
 
     @property
     def distinctions(self) -> list[Distinction]:

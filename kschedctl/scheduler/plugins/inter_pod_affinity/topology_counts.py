@@ -17,7 +17,7 @@ from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.trail import Tally
+from kschedctl.snapshot.tallies import Tally
 
 NAME = "InterPodAffinity"
 Weights = npt.NDArray[np.int64]

@@ -215,13 +215,16 @@ class Latest:
 
 
 def _shared(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
-    """What pods have attached by the fork's objects: once for all forks of them, a copy that nobody changes."""
+    """What pods have attached by the fork's objects: once for all forks of them, a copy that nobody changes.
+
+    Of the nodes it asks for nothing but their names: it serves where some are cordoned, too.
+    """
     kinds = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment")
     return view.objects.index(
         (AttachedVolumes, of_pod, view.settings.migrates_portworx),
         lambda *_: AttachedVolumes(Listers(view.objects.fork(), view.nodes, view.settings.migrates_portworx), of_pod),
         *kinds,
-        of=(view.nodes, view.pods.infos),
+        of=(view.nodes.names, view.pods.infos),
     )
 
 

@@ -12,12 +12,16 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, Sp
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.trail import Tally
+from kschedctl.snapshot.tallies import Tally
 
 
-def limited(domains: Domains, counting: Bools) -> Domains:
-    """The domains as far as their nodes (N,) count."""
-    return Domains(np.where(counting, domains.codes, -1).astype(np.int32), domains.size)
+def limited(domains: Domains, counting: Bools, key: Hashable, view: Fork) -> Domains:
+    """The domains, which ``key`` names, as far as their nodes (N,) count: made once for all pods for which these do."""
+
+    def made() -> Domains:
+        return Domains(np.where(counting, domains.codes, -1).astype(np.int32), domains.size)
+
+    return view.memo((NAME, limited, key, counting.tobytes()), made)
 
 
 def matching_pods(

@@ -22,7 +22,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.trail import Tally
+from kschedctl.snapshot.tallies import Tally
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_NO_LABEL = REASON + " (missing required label)"
@@ -78,7 +78,7 @@ def _counting(
 
     def eligible() -> tuple[Bools, Bools, Domains]:
         nodes = has_all_keys(among, view) & settings.included(constraint, info, view)
-        domains = limited(column, nodes)
+        domains = limited(column, nodes, constraint.topology_key, view)
         return nodes, column.counts(np.flatnonzero(nodes)) > 0, domains
 
     key = (NAME, "eligible", constraint)

@@ -21,8 +21,10 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.trail import Tally
+from kschedctl.snapshot.tallies import Tally
 
+MANY = 100
+"""Of fewer codes Python finds the distinct ones sooner than numpy."""
 Points = npt.NDArray[np.float64]
 
 
@@ -115,8 +117,10 @@ def scored_domains(
         return ScoredDomains(column, None, tally_of_matching(constraint, info, view))
 
     def labelled() -> tuple[Domains, Domains]:
-        every, included = _with_unlabelled(column), settings.included(constraint, info, view)
-        return every, limited(every, included if complete is None else included & complete)
+        topology = constraint.topology_key, "with unlabelled"
+        every = view.memo((NAME, *topology), lambda: _with_unlabelled(column))
+        included = settings.included(constraint, info, view)
+        return every, limited(every, included if complete is None else included & complete, topology, view)
 
     key = (NAME, "domains", constraint)
     domains, counting = view.memo(key, labelled, info)
@@ -153,7 +157,7 @@ class SpreadAmong:
     ) -> None:
         self.constraints, self.view = constraints, view
         self._labelled = labelled_nodes(constraints, settings, info, view)
-        every = np.ones(len(view.nodes), np.bool_)
+        every = np.broadcast_to(np.True_, len(view.nodes))
         self.counted: Bools = every if self._labelled is None else self._labelled
         self._parts = [scored_domains(c, settings, info, view, self._labelled) for c in constraints]
 
@@ -209,6 +213,7 @@ def _size(part: ScoredDomains, rows: Rows, counts: Counts) -> int:
     if part.domains is None:
         return int(counts.sum())
     if not part.column.alone:
-        return len(set(part.codes(rows).tolist()))
+        codes = part.codes(rows)
+        return len(set(codes.tolist())) if len(codes) < MANY else int(np.count_nonzero(np.bincount(codes)))
     labelled = part.column.present[rows]
     return int(counts[labelled].sum()) + (not labelled.all())

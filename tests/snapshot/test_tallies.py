@@ -1,0 +1,67 @@
+"""Tallies: sums over the pods of nodes and domains, against pods counted one by one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kschedctl.snapshot.nodes import Domains
+from kschedctl.snapshot.tallies import FEW_INFOS, FEW_SLOTS, SmallTally, Tally
+from kschedctl.snapshot.trail import Trail
+
+NODES = 6
+
+
+def counted(places: list[tuple[int, int]], weights: list[int], codes: list[int], size: int) -> list[int]:
+    """The weights of pods, given by row and info, in each domain."""
+    sums = [0] * size
+    for row, info in places:
+        if codes[row] >= 0:
+            sums[codes[row]] += weights[info]
+    return sums
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((1, 100, 1000, 10**6)))
+def test_small_tallies_follow_the_moves_as_others_do(seed: int, by_domain: bool, largest: int) -> None:
+    """Of few infos and of more than are told one by one; a copy goes its own way."""
+    random = Random(seed)
+    infos = random.choice((3, FEW_INFOS, 2 * FEW_INFOS))
+    weights = [random.randint(-largest, largest) for _ in range(infos)]
+    codes = [random.randint(-1, 2) for _ in range(NODES)] if by_domain else list(range(NODES))
+    domains = Domains(np.array(codes, np.int32), 3) if by_domain else None
+    size = 3 if by_domain else NODES
+    places = [(random.randrange(NODES), random.randrange(infos)) for _ in range(random.randint(0, 12))]
+    sums = np.array(counted(places, weights, codes, size), np.int64)
+    trail = Trail()
+    small = Tally(np.array(weights, np.int64), domains, sums, len(trail)).small()
+    assert isinstance(small, SmallTally) == (np.count_nonzero(weights) <= FEW_INFOS)
+    for _ in range(8):
+        for _ in range(random.choice((0, 1, 1, 5))):
+            _move(trail, places, random, infos)
+        if random.random() < 0.3:
+            small, before = small.copy(), small
+            other, elsewhere = trail.copy(), list(places)
+            _move(other, elsewhere, random, infos)
+            assert before.brought_up(other).tolist() == counted(elsewhere, weights, codes, size)
+        if random.random() < 0.7:
+            assert small.brought_up(trail).tolist() == counted(places, weights, codes, size)
+    assert small.brought_up(trail).tolist() == counted(places, weights, codes, size)
+
+
+def _move(trail: Trail, places: list[tuple[int, int]], random: Random, infos: int) -> None:
+    """A pod comes, or one leaves."""
+    if places and random.random() < 0.5:
+        row, info = places.pop(random.randrange(len(places)))
+        trail.append(row, info, -1, 0)
+        return
+    places.append((random.randrange(NODES), random.randrange(infos)))
+    trail.append(*places[-1], 1, 0)
+
+
+def test_pods_on_many_nodes_are_not_counted_one_by_one() -> None:
+    sums = np.ones(FEW_SLOTS + 1, np.int64)
+    assert not isinstance(Tally(np.array([1]), None, sums, 0).small(), SmallTally)
+    assert isinstance(Tally(np.array([1]), None, sums[1:], 0).small(), SmallTally)
