@@ -164,3 +164,25 @@ def test_a_pod_that_tolerates_cordons_keeps_its_node() -> None:
     scheduler = Scheduler(Cluster.from_objects([node("n1"), node("n2", cpu="2"), tolerant]))
     trial = DrainsInTurn(scheduler, scheduler.view).drained(scheduler.view.nodes.index["n1"])
     assert (trial.pod, trial.why) == ("d/t", "d/t would come back: it tolerates that the node is cordoned")
+
+
+@pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])
+def test_a_pod_whose_claim_was_never_bound_keeps_its_node(mode: str) -> None:
+    """Before anything is drained, in the scheduler's words; a claim that waits for the pod's node keeps nobody."""
+    placed = pod("p", "n1", "1", {"kind": "ReplicaSet", "name": "p"})
+    other = pod("other", "n1", "1", {"kind": "ReplicaSet", "name": "other"})
+    waits, volume, claim = storage(placed, 0, "n2", bound=False)
+    waits["volumeBindingMode"] = mode
+    nodes = [node("n1"), node("n2"), node("n3")]
+    scheduler = Scheduler(Cluster.from_objects([*nodes, placed, other, waits, volume, claim]))
+    drains = DrainsInTurn(scheduler, scheduler.view)
+    trial = drains.drained(scheduler.view.nodes.index["n1"])
+    if mode == "WaitForFirstConsumer":
+        assert (trial.pod, trial.why, len(trial.moved)) == ("", "", 2)
+        return
+    words = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims"
+    assert (trial.pod, trial.why, trial.moved) == ("d/p", f"d/p: {words}", ())
+    cordoned = scheduler.view.changed(scheduler.cluster, {Row(0): cordoned_node(scheduler.view.nodes.objects[0])})
+    whole = Draining(Simulation(scheduler, cordoned), ["n1"])
+    whole.run()
+    assert [o.message.split(". ")[0] for o in whole.outcomes.values() if o.row < 0] == [words]

@@ -13,6 +13,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle
+from kschedctl.scheduler.framework import Status
 
 ABSENT_COUNT = ByVersion(
     "whether the message counts nodes that PreFilter plugins left out",
@@ -27,10 +28,20 @@ def fit_error(cycle: Cycle, post_filter: str = "") -> str:
     if nodes == 0:
         return NO_NODES
     if cycle.pre_filter.status.rejected:
-        message = f"0/{nodes} nodes are available: {', '.join(cycle.pre_filter.status.reasons)}."
+        message = refused_before(nodes, cycle.pre_filter.status)
     else:
         message = histogram(nodes, reason_counts(cycle))
     return f"{message} {post_filter}" if post_filter else message
+
+
+def refused_before(nodes: int, status: Status) -> str:
+    """The message where a PreFilter refuses the pod, so that no node is looked at.
+
+    >>> from kschedctl.scheduler.framework import Code
+    >>> refused_before(12, Status(Code.UNRESOLVABLE, ("pod has unbound claims",)))
+    '0/12 nodes are available: pod has unbound claims.'
+    """
+    return f"0/{nodes} nodes are available: {', '.join(status.reasons)}."
 
 
 def histogram(nodes: int, counts: Mapping[str, int]) -> str:

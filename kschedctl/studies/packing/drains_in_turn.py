@@ -15,6 +15,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import MovedPod
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.scheduler.engine.messages import refused_before
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError
@@ -31,7 +32,7 @@ from kschedctl.studies.basics.edits import cordoned_node
 from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.drain import moved_pods
-from kschedctl.studies.packing.emptying_drain import EmptyingDrain
+from kschedctl.studies.packing.emptying_drain import EmptyingDrain, refused_for_good
 
 
 class NodeTrial(NamedTuple):
@@ -110,11 +111,11 @@ class RevocableDrain(EmptyingDrain):
         for position in self.all_pods:
             info, demand = simulation.incoming(position), int(view.pods.distinct.demand[view.pods.info[position]])
             if uses_claims(info, view):
-                homeless = self._refused_at_once(position)
+                why = self._refused_at_once(position)
             else:
-                homeless = demand not in asked and not self._roomy(position)
+                why = self._closed_for_good(position) if demand not in asked and not self._roomy(position) else ""
                 asked.add(demand)
-            if homeless and (why := self._closed_for_good(position)):
+            if why:
                 yield self._key(position), why
 
     def _roomy(self, position: Position) -> bool:
@@ -123,10 +124,14 @@ class RevocableDrain(EmptyingDrain):
         rows[self.row] = False
         return bool(rows.any())
 
-    def _refused_at_once(self, position: Position) -> bool:
-        """Whether a PreFilter refuses a pod that has claims."""
-        info, points = self.simulation.arriving(position), self.simulation.serving(position).at("preFilter")
-        return run_pre_filter(points, info, self.simulation.view).status.rejected
+    def _refused_at_once(self, position: Position) -> str:
+        """Why a PreFilter refuses a pod that has claims whatever pods there are, as it will when nodes are cordoned."""
+        info, framework = self.simulation.arriving(position), self.simulation.serving(position)
+        before = run_pre_filter(framework.at("preFilter"), info, self.simulation.view)
+        if not before.status.rejected or info.spec.resource_claims or not refused_for_good(before, framework):
+            return ""
+        said = refused_before(self.simulation.view.nodes_in_placement, before.status)
+        return f"{self._key(position)}: {said.removesuffix('.')}"
 
     def _closed_for_good(self, position: Position) -> str:
         """Why no other node takes the pod."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
+from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Reads, reads_of
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.studies.basics.edits import is_made_again
@@ -123,11 +125,10 @@ def _for_good(cycle: Cycle) -> bool:
     """Whether every node refuses the pod for what can only get worse as pods come."""
     if cycle.error is not None or cycle.info.spec.resource_claims:  # devices come free
         return False
+    if cycle.pre_filter.status.rejected:
+        return refused_for_good(cycle.pre_filter, cycle.framework)
     plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.at(point)}
-    results, status = cycle.pre_filter.results, cycle.pre_filter.status
-    if status.rejected:
-        by = plugins.get(cycle.pre_filter.plugin)
-        return by is not None and reads_of(by, results.get(by.name)) is Reads.NODES
+    results = cycle.pre_filter.results
     if any(reads_of(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
         return False
     left = cycle.considered.copy()
@@ -135,6 +136,12 @@ def _for_good(cycle: Cycle) -> bool:
         if name in plugins and reads_of(plugins[name], results.get(name)) is not Reads.PODS:
             left &= ~verdict.refused
     return not left.any()
+
+
+def refused_for_good(before: PreFilterOutcome, framework: FrameworkLike) -> bool:
+    """Whether a PreFilter refuses the pod everywhere for what no pod changes."""
+    by = next((plugin for plugin in framework.at("preFilter") if plugin.name == before.plugin), None)
+    return by is not None and reads_of(by, before.results.get(by.name)) is Reads.NODES
 
 
 def _said(cycle: Cycle) -> str:
