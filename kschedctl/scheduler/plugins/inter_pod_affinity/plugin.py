@@ -56,7 +56,13 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.terms import (
     weights_of_all,
     weights_of_each,
 )
-from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import NAME, RunningCounts, TopologyCounts, Weights
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
+    NAME,
+    KeptWeights,
+    RunningCounts,
+    TopologyCounts,
+    Weights,
+)
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
@@ -211,9 +217,14 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         compares = hints.COMPARES_NODES.at(gates.release)
         yield ClusterEventWithHint(NODE, of_nodes, partial(hints.after_node_change, compares=compares))
 
-    def _kept_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-        key = self.name, self._own("terms")
-        return view.memo_of_pods(key, lambda: self._score_weights(info, view), info)
+    def _kept_weights(self, info: PodInfo, view: Fork) -> tuple[KeptWeights, KeptWeights]:
+        """By topology key: how many terms a pod of each info matches, and what that adds to the score."""
+
+        def made() -> tuple[KeptWeights, KeptWeights]:
+            matches, weights = self._score_weights(info, view)
+            return KeptWeights(matches), KeptWeights(weights)
+
+        return view.memo_of_pods((self.name, self._own("terms")), made, info)
 
     def _score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
         preferred = self._unrolled(info.preferred_affinity, view)

@@ -25,6 +25,28 @@ NOWHERE: Counts = np.zeros(1, np.int64)
 """The count where a node has no such label."""
 
 
+class KeptWeights(Mapping[str, Weights]):
+    """Weights by topology key, (T,) each, of one of thousands of kinds of pods: no zeros are kept."""
+
+    def __init__(self, weights: Mapping[str, Weights]) -> None:
+        self._infos = max(map(len, weights.values()), default=0)
+        numbers = {key: of_infos.nonzero()[0].astype(np.int32) for key, of_infos in weights.items()}
+        self._kept = {key: (chosen, weights[key][chosen]) for key, chosen in numbers.items()}
+
+    def __getitem__(self, key: str) -> Weights:
+        """(T,), made anew each time."""
+        numbers, amounts = self._kept[key]
+        weights = np.zeros(self._infos, np.int64)
+        weights[numbers] = amounts
+        return weights
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
 class TopologyCounts(msgspec.Struct, frozen=True):
     """How often terms were matched, by topology key: ``counts`` (V + 1,) in each domain, 0 in the last place.
 
@@ -37,7 +59,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> TopologyCounts:
         """``what`` names the weights of this incoming pod among its others."""
-        weights_of = view.memo_of_pods((NAME, what), weights, info)
+        weights_of = _kept(what, info, view, weights)
         counts = {}
         for key in weights_of:
             counts[key] = np.concatenate((_tally(what, key, weights_of, info, view).brought_up(view.trail), NOWHERE))
@@ -89,7 +111,7 @@ class RunningCounts:
     """The same counts for pods alike, kept up to date as pods come and go."""
 
     def __init__(self, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> None:
-        weights_of = view.memo_of_pods((NAME, what), weights, info)
+        weights_of = _kept(what, info, view, weights)
         self._trail = view.trail
         self._tallies = [(view.nodes.label(key), _tally(what, key, weights_of, info, view)) for key in weights_of]
 
@@ -119,6 +141,10 @@ class RunningCounts:
     def empty(self) -> bool:
         """No pod is counted anywhere."""
         return not any(tally.brought_up(self._trail).any() for _, tally in self._tallies)
+
+
+def _kept(what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> KeptWeights:
+    return view.memo_of_pods((NAME, what), lambda: KeptWeights(weights()), info)
 
 
 def _tally(what: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
