@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
+import numpy as np
+import numpy.typing as npt
+
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node
@@ -76,6 +79,17 @@ class NodeSets:
             if any(simulation.view.pods.objects[position].key not in homeless for position in still):
                 return False
         return True
+
+    def in_order(self, counts: Counts) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
+        """What became of all pods, one after another; the rows of each shape's nodes. Raises KeyboardInterrupt."""
+        simulation, outcomes = self._replay(counts, "")
+        index = simulation.view.nodes.index
+        rows = {
+            name: np.array([index[self.shapes[name].node_name(at)] for at in range(number)], np.int64)
+            for name, number in counts.items()
+            if number
+        }
+        return simulation, outcomes, rows
 
     def _placed(self, counts: Counts, zone: str) -> tuple[Simulation, list[Position]]:
         """With the pods that still wait."""
