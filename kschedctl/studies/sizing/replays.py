@@ -70,6 +70,10 @@ class NodeSets:
             self._replayed[key] = waiting
         return self._replayed[key]
 
+    def replayed(self) -> Iterator[tuple[Counts, Waiting]]:
+        """The sets of which ``waiting`` is known."""
+        yield from ((dict(key), waiting) for key, waiting in self._replayed.items())
+
     def take_all(self, counts: Counts, homeless: Set[str]) -> bool:
         """Whether all pods but these get a node of such a set, after every loss. Raises KeyboardInterrupt."""
         if (known := self._replayed.get(frozen(counts))) is not None:
