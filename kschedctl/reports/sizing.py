@@ -50,9 +50,10 @@ class NodeSizing(Report, frozen=True):
     ``alternatives``: others, the best first. ``bound``: what is needed at least by what pods request, in money where
     prices are known, else in nodes; ``proven``: at least by replays of all that cost less, of which ``refuted`` do not
     take all pods; ``cheapest``: none does, with nodes of each shape in its zones in turn. ``never``: pods that got no
-    node of any set. Of ``candidates``, sets to begin with, so many were ``tried``; ``complete``: all, to the end.
-    ``solver``: a solver found them. ``zone_loss``: all pods get nodes after the loss of any zone, too. ``not_created``:
-    of manifests, pods that the API server refuses.
+    node of any set; where the search ended before one took all others, also those that got none of the best. Of
+    ``candidates``, sets to begin with, so many were ``tried``; ``complete``: all, to the end. ``solver``: a solver
+    found them. ``zone_loss``: all pods get nodes after the loss of any zone, too. ``not_created``: of manifests, those
+    that the API server refuses.
     """
 
     pods: int = 0

@@ -17,7 +17,8 @@ def sizing_page(report: NodeSizing, style: Style) -> Page:
     tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
     ties = "each set was replayed once: where nodes are equally good, another choice may leave a pod without one"
     looked = f"{report.tried:,} of {counted(report.candidates, 'set')} to begin with were searched to the end"
-    partly = f"{looked}: there may be a better one (--search-seconds)"
+    better = "there may be a better one (--search-seconds)"
+    partly = f"{looked}: {better}" if report.candidates else better
     return (
         *interruption(report.interrupted, "the shapes so far"),
         paragraph(Marked(first, tone), *notes),

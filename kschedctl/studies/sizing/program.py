@@ -94,8 +94,12 @@ class PackingProgram:
 
     def with_slack(self, slack: float) -> PackingProgram:
         """The same, with such a share of what nodes offer of ``shared`` resources left free."""
+        return self.filled_to(np.full(len(self.names), 1 - slack))
+
+    def filled_to(self, full: Table) -> PackingProgram:
+        """The same with nodes that offer such a share (S,) of their ``shared`` resources."""
         offered = self.offered.copy()
-        offered[:, self.shared] = (offered[:, self.shared] * (1 - slack)).astype(np.int64)
+        offered[:, self.shared] = (offered[:, self.shared] * full[:, None]).astype(np.int64)
         return replace(self, offered=offered)
 
     def cuts(self) -> list[Cut]:

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
+import numpy as np
+import numpy.typing as npt
+
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node
@@ -67,6 +70,10 @@ class NodeSets:
             self._replayed[key] = waiting
         return self._replayed[key]
 
+    def replayed(self) -> Iterator[tuple[Counts, Waiting]]:
+        """The sets of which ``waiting`` is known."""
+        yield from ((dict(key), waiting) for key, waiting in self._replayed.items())
+
     def take_all(self, counts: Counts, homeless: Set[str]) -> bool:
         """Whether all pods but these get a node of such a set, after every loss. Raises KeyboardInterrupt."""
         if (known := self._replayed.get(frozen(counts))) is not None:
@@ -76,6 +83,17 @@ class NodeSets:
             if any(simulation.view.pods.objects[position].key not in homeless for position in still):
                 return False
         return True
+
+    def in_order(self, counts: Counts) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
+        """What became of all pods, one after another; the rows of each shape's nodes. Raises KeyboardInterrupt."""
+        simulation, outcomes = self._replay(counts, "")
+        index = simulation.view.nodes.index
+        rows = {
+            name: np.array([index[self.shapes[name].node_name(at)] for at in range(number)], np.int64)
+            for name, number in counts.items()
+            if number
+        }
+        return simulation, outcomes, rows
 
     def _placed(self, counts: Counts, zone: str) -> tuple[Simulation, list[Position]]:
         """With the pods that still wait."""

@@ -6,12 +6,13 @@ A program of requests (``program.py``) proposes nodes, replays tell whether they
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.studies.sizing.filling import FillLevels, SetBasis, crowded_out, fillings, with_one_of_each
 from kschedctl.studies.sizing.plain import PlainPacking
 from kschedctl.studies.sizing.program import Counts, PackingProgram, named
 from kschedctl.studies.sizing.replays import NodeSets
@@ -25,6 +26,8 @@ SLACK = (0.02, 0.05, 0.1, 0.2, 0.4)
 FINEST_SLACK = 0.01
 TOO_LITTLE = 1e-4
 """A share of what a set costs that is not worth a replay."""
+CLOSER = 0.03
+"""So much more than they were seen to be others may be filled."""
 Unknown = tuple[UnknownKind, ...]
 
 
@@ -66,13 +69,32 @@ class SetSearch:
     packing: PlainPacking | SolvedPacking
     best: dict[str, Counts] = field(default_factory=dict)
     bound: float = 0.0
-    _slack: dict[tuple[float, tuple[str, ...]], Counts] = field(default_factory=dict)
+    _slack: dict[tuple[SetBasis, float], Counts] = field(default_factory=dict)
+    _probed: FillLevels | None = None
 
-    def with_slack(self, slack: float, among: tuple[str, ...]) -> Counts:
-        """The cheapest nodes of some shapes, with such a share of cpu and memory left free."""
-        if (slack, among) not in self._slack:
-            self._slack[slack, among] = self.packing.more(self.program.with_slack(slack), among)
-        return self._slack[slack, among]
+    def with_slack(self, basis: SetBasis, slack: float) -> Counts:
+        """The cheapest nodes of its shapes, with such a share of cpu and memory left free."""
+        if (basis, slack) not in self._slack:
+            self._slack[basis, slack] = self.packing.more(basis.program.with_slack(slack), basis.among)
+        return self._slack[basis, slack]
+
+    def probed(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
+        """What a node more of each shape tells, of the shape that is needed with which a set costs least.
+
+        ``counts``: a set on which those pods wait. Raises KeyboardInterrupt.
+        """
+        if self._probed is None:
+            crowded = crowded_out(self.program, waiting)
+            some = self.fillings(with_one_of_each(self.program, counts), waiting)
+            sets = [self.with_slack(each.basis(self.program, crowded), 0.0) for each in some]
+            costs = list(map(self.program.cost, sets))
+            self._probed = some[costs.index(min(costs))] if some else None
+        return self._probed
+
+    def fillings(self, counts: Counts, waiting: Sequence[str]) -> list[FillLevels]:
+        """How full nodes of a set get. Raises KeyboardInterrupt."""
+        simulation, outcomes, nodes = self.sets.in_order(counts)
+        return fillings(self.program, nodes, simulation, outcomes, waiting)
 
 
 def grown(search: SetSearch, task: SearchTask) -> SearchedSet:
@@ -86,6 +108,8 @@ def grown(search: SetSearch, task: SearchTask) -> SearchedSet:
         if not helped:
             break
         growth.grow(helped, len(waiting))
+    else:  # what the last set leaves out another one may take
+        return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
     homeless = sets.why(growth.counts, waiting) if waiting else {}
     counts = growth.tightened(task, waiting.keys())
     return SearchedSet(counts, homeless, True, tuple(sets.unknown), task.counts)
@@ -94,18 +118,41 @@ def grown(search: SetSearch, task: SearchTask) -> SearchedSet:
 class _Growth:
     """More nodes for those that wait, or that much more of all that the others leave room: the cheaper of both.
 
-    Where nodes have no taints, pods that could run elsewhere take what is meant for those that wait. Room for all that
-    helped few is followed by nodes for those that wait.
+    Where nodes have no taints, pods that could run elsewhere take what is meant for those that wait: then sets are made
+    of which the rest is large enough. Room for all that helped few is followed by nodes for those that wait.
     """
 
     def __init__(self, search: SetSearch, start: Counts) -> None:
-        self._search, self._start = search, start
+        self._search, self._basis = search, SetBasis(search.program, tuple(start))
         self.counts = dict(start)
         self._fewest, self._step = len(search.program.group_of) + 1, 1
         self._slack: tuple[float, ...] = ()
+        self._filling: FillLevels | None = None
 
     def grow(self, helped: Mapping[str, tuple[str, ...]], waiting: int) -> None:
         """``helped``: the pods that wait, and the shapes of which one more node would take each now."""
+        if not self._uncrowd(list(helped)):
+            self._grow(helped, waiting)
+
+    def _uncrowd(self, waiting: Sequence[str]) -> bool:
+        """Whether others take the room of those that wait; then a set where they do less."""
+        search, crowded = self._search, crowded_out(self._search.program, waiting)
+        if not crowded.any():
+            return False
+        if self._filling is None:
+            self._filling = search.probed(self.counts, waiting)
+        else:
+            seen = search.fillings(self.counts, waiting)
+            later = next((each for each in seen if each.needed == self._filling.needed), self._filling)
+            self._filling = self._filling.corrected(later)
+        if self._filling is None:
+            return False
+        slack = self._slack[1] + FINEST_SLACK if self._slack else 0.0
+        self._basis, self._slack = self._filling.basis(search.program, crowded), (-CLOSER, slack)
+        self.counts = self._with(slack)
+        return True
+
+    def _grow(self, helped: Mapping[str, tuple[str, ...]], waiting: int) -> None:
         cost, before = self._search.program.cost, self.counts
         little = 2 * waiting >= self._fewest
         self._step = 4 * self._step if little and not self._slack else 1
@@ -127,7 +174,7 @@ class _Growth:
 
     def _with(self, slack: float) -> dict[str, int]:
         """A set of the same shapes with such a share of it free."""
-        return dict(self._search.with_slack(slack, tuple(self._start)))
+        return dict(self._search.with_slack(self._basis, slack))
 
     def tightened(self, task: SearchTask, waiting: Set[str]) -> Counts:
         """With less of it free, as long as that takes all the same pods."""

@@ -43,6 +43,7 @@ from kschedctl.studies.what_if.shared_cluster import cluster_basis
 from kschedctl.text.counts import counted
 
 NEVER = float("inf")
+NOT_YET = "no node of this set; the search ended before there was one that takes it"
 LEAST_SECONDS = 8.0
 """For one program of the solver, which nothing begins without."""
 
@@ -126,16 +127,9 @@ class _Sizing:
         self.packing = (
             SolvedPacking(max(LEAST_SECONDS, self.wishes.seconds / 4)) if highs.is_there() else PlainPacking()
         )
-        one_a_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
-        sets = NodeSets(self.cluster, self.shapes)
-        self.view = Scheduler(sets.bought(one_a_zone)).view
-        places = places_of(self.view, self.shapes)
-        self.shapes = split_by_zone(self.shapes, places)
-        self.takers = takers_of(places, self.shapes)
-        hopeless = {key for key, takers in self.takers.items() if not takers}
-        if hopeless:
-            alone = replace(self.cluster, pods=PodTable.of(pod for pod in self.cluster.pods if pod.key in hopeless))
-            self._take_out(hopeless, messages(sets.bought(one_a_zone, cluster=alone)))
+        self._one_a_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
+        self.view = Scheduler(NodeSets(self.cluster, self.shapes).bought(self._one_a_zone)).view
+        self.search: SetSearch | None = None
 
     @property
     def by_price(self) -> bool:
@@ -145,21 +139,49 @@ class _Sizing:
 
     def run(self, progress: Progress) -> None:
         """Look for sets that take all pods, but for those that none takes; then for smaller ones."""
-        if not len(self.cluster.pods):
-            return
         try:
-            search = self._search()
-            begun = search.packing.starts(search.program)
-            self.bound = self.proven = search.bound = begun.bound
-            self.starts = len(begun.sets)
-            done = progress.begin("Sets of nodes", 2 * len(begun.sets))
-            good = self._grown(search, begun.sets, done)
-            if good and not self.interrupted:
-                self._improve(search, good, done)
-            if self.sets and not self.interrupted:
-                self._close(search, begun.cuts, progress)
+            self._separate()
+            if len(self.cluster.pods):
+                self._find(progress)
         except KeyboardInterrupt:
             self.interrupted = True
+        if self.search and not self.sets:
+            self._take_the_fullest(self.search.sets)
+
+    def _take_the_fullest(self, sets: NodeSets) -> None:
+        """Where no set is known to take all pods, of those that were replayed the one that takes most."""
+        known = sorted(sets.replayed(), key=lambda some: (len(some[1]), self._set(some[0]).cost))
+        for counts, waiting in known[:1]:
+            self.sets.append(self._set(counts))
+            self.never |= dict.fromkeys(waiting, NOT_YET)
+
+    def _separate(self) -> None:
+        """Pods that no shape takes from the others. Raises KeyboardInterrupt."""
+        sets = NodeSets(self.cluster, self.shapes)
+        places = places_of(self.view, self.shapes)
+        self.shapes = split_by_zone(self.shapes, places)
+        self.takers = takers_of(places, self.shapes)
+        hopeless = {key for key, takers in self.takers.items() if not takers}
+        if hopeless:
+            alone = replace(self.cluster, pods=PodTable.of(pod for pod in self.cluster.pods if pod.key in hopeless))
+            self._take_out(hopeless, messages(sets.bought(self._one_a_zone, cluster=alone)))
+
+    def _find(self, progress: Progress) -> None:
+        """A set that needs no solver is replayed first, so that soon there is one. Raises KeyboardInterrupt."""
+        search = self.search = self._search()
+        plain = PlainPacking().starts(search.program)
+        self.bound = self.proven = plain.bound
+        for counts in plain.sets[:1]:
+            search.sets.waiting(counts)
+        begun = search.packing.starts(search.program)
+        self.bound = self.proven = search.bound = begun.bound
+        self.starts = len(begun.sets)
+        done = progress.begin("Sets of nodes", 2 * len(begun.sets))
+        good = self._grown(search, begun.sets, done)
+        if good and not self.interrupted:
+            self._improve(search, good, done)
+        if self.sets and not self.interrupted:
+            self._close(search, begun.cuts, progress)
 
     def _search(self) -> SetSearch:
         costs = {name: self._cost_of_one(name) for name in self.shapes}
@@ -284,7 +306,8 @@ class _Sizing:
             yield SizedShape(name, sum(parts.values()), dict(sorted(zones.items())), price, self.shapes[name].like)
 
     def _alternative(self, some: NodeSet) -> SizingAlternative:
-        program = self._search().program
+        assert self.search is not None
+        program = self.search.program
         nodes = np.array([some.counts.get(name, 0) for name in program.names])
         asked, offered = program.asked(program.pods), nodes @ program.offered
         columns = {name: self.view.resources[name] for name in (CPU, MEMORY)}

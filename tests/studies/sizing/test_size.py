@@ -13,9 +13,11 @@ import kschedctl
 from kschedctl.errors import UsageError
 from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.sizing import highs
+from kschedctl.studies.sizing import size as study
 from kschedctl.studies.sizing.plain import least
 from kschedctl.studies.sizing.replays import NodeSets
 from kschedctl.studies.sizing.size import SizingWishes
+from kschedctl.studies.sizing.solved import SolvedPacking
 
 Json = dict[str, Any]
 ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/nodepool"
@@ -237,19 +239,57 @@ def test_other_processes_find_the_same() -> None:
     assert alone == two
 
 
+def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects: list[Json], **wishes: Any) -> Any:
+    """The user interrupts so many calls of a function of the study."""
+    whole, calls = getattr(NodeSets, where) if hasattr(NodeSets, where) else getattr(study, where), list[int]()
+
+    def called(*given: Any, **named: Any) -> Any:
+        calls.append(1)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return whole(*given, **named)
+
+    monkeypatch.setattr(NodeSets if hasattr(NodeSets, where) else study, where, called)
+    return sized(objects, **wishes)
+
+
 def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes take all pods; while one is tried the user interrupts."""
-    whole, replays = NodeSets.waiting, list[int]()
-
-    def waiting(sets: NodeSets, counts: Any) -> Any:
-        replays.append(1)
-        if len(replays) == 2:
-            raise KeyboardInterrupt
-        return whole(sets, counts)
-
-    monkeypatch.setattr(NodeSets, "waiting", waiting)
-    report = sized([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
+    objects = [node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))]
+    report = interrupted(monkeypatch, "waiting", 2, objects)
     assert (report.interrupted, report.complete, counts(report)) == (True, False, {"small": 2})
+
+
+def test_a_set_is_told_though_the_solver_has_found_none_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that needs no solver is replayed before."""
+
+    def starts(*given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SolvedPacking, "starts", starts)
+    report = sized([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
+    assert (report.interrupted, report.never, counts(report), report.bound) == (True, (), {"small": 2}, 2)
+
+
+def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their requests two nodes are enough; but no two of these four pods, of one label, share one."""
+    label = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [label]}}
+    nodes = [node(f"n{zone}", "small", 4, zone) for zone in "abcd"]
+    objects = [*nodes, *(pod(f"p{number}", 2, affinity=affinity) for number in range(4))]
+    assert counts(sized(objects)) == {"small": 4}
+    report = interrupted(monkeypatch, "waiting", 1, objects)
+    assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
+    assert "ended before there was one" in report.never[0].message
+    assert report.first_line()[0].startswith("2 nodes take 2 pods;")
+
+
+@pytest.mark.parametrize("where", ["places_of", "messages", "program_of"])
+def test_an_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    objects = [node("n1", "small", 4), pod("huge", 5), pod("p", 1)]
+    report = interrupted(monkeypatch, where, 0, objects)
+    assert (report.interrupted, report.complete, report.shapes, report.alternatives) == (True, False, (), ())
+    assert "No set of nodes was found" in report.first_line()[0]
 
 
 def catalogue(seed: int) -> tuple[list[Json], list[Json]]:
