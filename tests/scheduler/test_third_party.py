@@ -247,6 +247,14 @@ def test_it_gets_its_arguments() -> None:
     assert explained("Odd", {"letter": "x"}).verdict == "Schedulable"
 
 
+def test_a_package_that_comes_or_goes_meanwhile_is_noticed(tmp_path: Path) -> None:
+    assert "New" not in third_party_plugins()
+    install(tmp_path, "new-plugins", "New = odd_plugins:Odd")
+    assert "New" in third_party_plugins()
+    (tmp_path / "new_plugins-1.2.dist-info").rename(tmp_path / "gone")
+    assert "New" not in third_party_plugins()
+
+
 def test_what_a_class_declares_holds() -> None:
     """Its points, its kinds and its arguments are learned without making it; only the profile makes one."""
     (found,) = entry_points(group=ENTRY_POINTS, name="Cheap")

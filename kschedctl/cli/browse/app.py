@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.events import Resize
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.browse.answer_pane import AnswerPane
@@ -27,7 +27,7 @@ from kschedctl.cli.browse.lines import NAMESPACE, POD, REASON, Layout, LineList,
 from kschedctl.cli.browse.listing import PodListing, headline, listing, namespaces, of_workload
 from kschedctl.cli.browse.screens import DrillScreen, HelpScreen, LinesScreen, TextScreen
 from kschedctl.cli.browse.session import BrowseSession
-from kschedctl.cli.browse.status_lines import HeadLine, NoteLine
+from kschedctl.cli.browse.status_lines import HeadLine, KeyLine, NoteLine
 from kschedctl.cli.browse.tidying import PAUSE, TidyApp
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.explanation import Explanation
@@ -70,7 +70,7 @@ class Browser(TidyApp):
             yield AnswerPane()
         yield NoteLine(id="note")
         yield AskLine()
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.theme = "ansi-dark" if "ansi-dark" in self.available_themes else self.theme

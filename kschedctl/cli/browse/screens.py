@@ -8,10 +8,10 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
-from textual.widgets import Footer
 
 from kschedctl.cli.browse.keys import HELP, KEY_WIDTH
 from kschedctl.cli.browse.lines import Layout, LineList, ListLine, Openable, wrapped
+from kschedctl.cli.browse.status_lines import KeyLine
 
 
 class LinesScreen(ModalScreen[None]):
@@ -30,7 +30,7 @@ class LinesScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         yield LineList("lines")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.lines.focus()

@@ -5,15 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driven_browser import CHECKOUT, demo, drive, flat, lines, press, said, settled, shown, text, until, write
+from driven_browser import (
+    CHECKOUT,
+    demo,
+    drive,
+    flat,
+    lines,
+    on_screen,
+    press,
+    said,
+    settled,
+    shown,
+    text,
+    until,
+    write,
+)
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.browse.app import Browser
 from kschedctl.cli.browse.lines import LineList, Openable
+from kschedctl.cli.browse.screens import HelpScreen
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.browsing.supposing import supposed
+
+NO_SENSE = {
+    "priority=one": 'as if: priority "one" is not a number',
+    "priority=2147483648": "as if: priority 2147483648 is out of the range of int32",
+    "cpu=lots": "as if: cpu: quantities must match the regular expression",
+    "cpu=-1": "as if: cpu: -1 is negative",
+    "cpi=1": 'as if: "cpi" is not a resource that scheduling knows',
+    "nonsense": 'as if: "nonsense" is not NAME=VALUE',
+    "tolerate=gpu:Never": 'as if: "Never" is not a taint effect (NoSchedule, PreferNoSchedule, NoExecute)',
+    "class=nope": 'no PriorityClass "nope" (there are: batch-low,',
+    "node=nope": 'node "nope" not found',
+}
+"""What is supposed, and what is said of it."""
 
 
 def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained() -> None:
@@ -86,31 +114,38 @@ def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> Non
     drive(demo(), steps)
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ("priority=one", 'as if: priority "one" is not a number'),
-        ("priority=2147483648", "as if: priority 2147483648 is out of the range of int32"),
-        ("cpu=lots", "as if: cpu: quantities must match the regular expression"),
-        ("cpu=-1", "as if: cpu: -1 is negative"),
-        ("cpi=1", 'as if: "cpi" is not a resource that scheduling knows'),
-        ("nonsense", 'as if: "nonsense" is not NAME=VALUE'),
-        ("tolerate=gpu:Never", 'as if: "Never" is not a taint effect (NoSchedule, PreferNoSchedule, NoExecute)'),
-        ("class=nope", 'no PriorityClass "nope" (there are: batch-low,'),
-        ("node=nope", 'node "nope" not found'),
-    ],
-)
-def test_what_makes_no_sense_is_told_and_can_be_corrected(words: str, why: str) -> None:
+def test_what_makes_no_sense_is_told_and_can_be_corrected() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         was = said(browser)
-        await write(browser, pilot, "a", words)
-        assert text(browser, "#note").startswith(why)
-        assert browser.line.display
-        assert browser.line.query_one(Input).value == words
-        assert said(browser) == was
-        await press(browser, pilot, "escape")
-        assert not browser.line.display
-        assert text(browser, "#note") == ""
+        for words, why in NO_SENSE.items():
+            await write(browser, pilot, "a", words)
+            assert text(browser, "#note").startswith(why), words
+            assert browser.line.display
+            assert browser.line.query_one(Input).value == words
+            assert said(browser) == was
+            await press(browser, pilot, "escape")
+            assert not browser.line.display
+            assert text(browser, "#note") == ""
+
+    drive(demo(), steps)
+
+
+def test_keys_can_be_clicked() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        bottom = browser.size.height - 1
+        line = on_screen(browser)[bottom]
+        await pilot.click(offset=(line.index("Help") + 3, bottom))
+        await settled(browser, pilot)
+        assert isinstance(browser.screen, HelpScreen)
+        await pilot.click(offset=(len(line), bottom))
+        await settled(browser, pilot)
+        assert isinstance(browser.screen, HelpScreen)
+        await pilot.click(offset=(on_screen(browser)[bottom].index("Back"), bottom))
+        await settled(browser, pilot)
+        assert len(browser.screen_stack) == 1
+        await pilot.click(offset=(line.index("Search"), bottom))
+        await settled(browser, pilot)
+        assert browser.line.asking == "search"
 
     drive(demo(), steps)
 
