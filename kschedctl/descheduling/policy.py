@@ -146,7 +146,7 @@ def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolic
         tuple(_profile(profile, f"{where}, profiles[{i}]") for i, profile in enumerate(read.profiles)),
         _node_selector(read.node_selector or "", where),
         limits,
-        tuple(f'unknown field "{path}", which the descheduler ignores' for path in unknown),
+        tuple(f'unknown field "{path}"' for path in unknown),
     )
 
 

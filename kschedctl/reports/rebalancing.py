@@ -22,7 +22,7 @@ class RebalancingStep(Document, frozen=True):
     earlier round; ``stays``: its successor comes to the same node.
     """
 
-    round: Annotated[int, Column("round", right=True)]
+    round: Annotated[int, Column("round", right=True, place=1)]
     pod: Annotated[str, Column("evict", keep=True)]
     workload: Annotated[str, Column(narrow=True)]
     plugin: Annotated[str, Column("plugin")]
@@ -63,7 +63,8 @@ class Rebalancing(Report, frozen=True):
     ``held``: evictions that the descheduler asks for and that are no steps; ``unsafe`` of them would lose a pod or
     leave it without a node, though the API server would let the descheduler go on. ``kept``: pods that may not be
     evicted, by why. ``placed``: pods that waited and get a node as others leave theirs. ``commands``: the steps of the
-    first round. ``pools``: before and after. ``policy``: its file, or "default"; ``plugins``: those that it runs.
+    first round. ``pools``: before and after. ``policy``: its file, or "default"; ``plugins``: those that it runs;
+    ``policy_ignored``: what of it the descheduler does not read.
     """
 
     policy: str
@@ -78,6 +79,7 @@ class Rebalancing(Report, frozen=True):
     placed: tuple[PlacedPod, ...] = ()
     commands: tuple[str, ...] = ()
     pools: tuple[PoolChange, ...] = ()
+    policy_ignored: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -100,8 +102,9 @@ class Rebalancing(Report, frozen=True):
             (held - self.unsafe, "eviction is refused", "evictions are refused"),
             (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
         )
-        rest = "".join(f"; {counted(number, one, many)}" for number, one, many in others if number)
-        return (self._verdict(), f"{rest}{doubt(self.unknown)}")
+        rest = "; ".join(counted(number, one, many) for number, one, many in others if number)
+        doubts = doubt(self.unknown)
+        return (f"{self._verdict()};", f"{rest}{doubts}") if rest else (f"{self._verdict()}{doubts}", "")
 
     def _verdict(self) -> str:
         rounds = sum(entry.evicted > 0 for entry in self.rounds)

@@ -18,6 +18,7 @@ def rebalancing_page(report: Rebalancing, style: Style) -> Page:
         *interruption(report.interrupted, "the rounds so far"),
         paragraph(Marked(verdict, _tone(report)), rest),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
+        *_ignored(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *listed(
             report.steps,
@@ -34,6 +35,13 @@ def rebalancing_page(report: Rebalancing, style: Style) -> Page:
         *listed(report.kept, style, title="Pods that DefaultEvictor keeps"),
         *(section("Commands of the first round", *commands) if report.commands else ()),
     )
+
+
+def _ignored(report: Rebalancing) -> Page:
+    if not report.policy_ignored:
+        return ()
+    sentence = f"{', '.join(report.policy_ignored)} of the policy, which the descheduler does not read"
+    return (paragraph(Marked("ignored:", Tone.WARNING), sentence),)
 
 
 def _target(step: RebalancingStep) -> Marked:

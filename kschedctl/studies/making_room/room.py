@@ -136,9 +136,15 @@ class RoomMaking:
         until = time.monotonic() + self.wishes.seconds
         for unit in self._units():
             self._advance(unit, (), NOWHERE)
+        hopeless = set[int]()
         for unit in self._units():
-            if not self._make_for(unit, until) or self.interrupted:
+            infos = {int(self.before.view.pods.info[position]) for position in unit}
+            fits = infos.isdisjoint(hopeless) and self._make_for(unit, until)
+            if self.interrupted:
                 return
+            if not fits:
+                hopeless |= infos
+                self.left += unit
 
     def _units(self) -> list[Unit]:
         """The pods that do not fit yet, in the order of the queue, gangs together."""
@@ -153,6 +159,8 @@ class RoomMaking:
         """Let one more unit fit, by moves where it has to be; whether it does."""
         if self._advance(unit, (), NOWHERE):
             return True
+        if any(never_tried(self.stage.simulation(), position) for position in unit):
+            return False
         plan, emptied = Plan(), NOWHERE
         for number in range(1, len(unit) + 1):
             members = unit[:number]
@@ -277,6 +285,12 @@ class RoomMaking:
             ]
             self.parts.append(PlanPart(moved, emptied, targets))
         return True
+
+
+def never_tried(simulation: Simulation, position: Position) -> str:
+    """Why kube-scheduler never looks for a node for a pod as it is; empty where it does."""
+    outcome = simulation.settled(position, simulation.framework(position))
+    return outcome.message if outcome else ""
 
 
 def _selector(text: str) -> Selector:

@@ -113,11 +113,11 @@ class Rebalance:
         held = pods.table.columns.containers.values
         missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_HELD not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
-        basis["ignored"] = (*basis["ignored"], *self.policy.ignored)
         basis["undecided"] = basis["undecided"] or bool(missing)
         held_back = list(self._held())
         return Rebalancing(
             policy=name,
+            policy_ignored=self.policy.ignored,
             plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.runs())),
             steps=tuple(self._steps()),
             rounds=tuple(
