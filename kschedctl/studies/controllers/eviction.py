@@ -38,12 +38,16 @@ class Evictions:
         budgets = () if self._is_free(position) else self.budgets_of(position)
         if len(budgets) > 1:
             return f"{MORE_THAN_ONE}: {', '.join(budgets)}"
-        if not budgets or self._spare[budgets[0]] > 0:
+        if not budgets:
             return ""
-        pdb = self._budgets[budgets[0]]
+        pdb, spare = self._budgets[budgets[0]], self._spare[budgets[0]]
         desired = pdb.status.desired_healthy
-        healthy = desired + self._spare[budgets[0]]
+        healthy = desired + spare
         if not _ready(self._pod(position)) and (_always(pdb) or healthy >= desired > 0):
+            return ""
+        if pdb.status.observed_generation < pdb.metadata.generation:
+            return f"PodDisruptionBudget {budgets[0]} was changed, and its status does not tell of that yet"
+        if spare > 0:
             return ""
         needs = f": it needs {desired:,} healthy pods and has {healthy:,}" if desired else ""
         return f"PodDisruptionBudget {budgets[0]} allows no disruption now{needs}"
@@ -106,7 +110,8 @@ def _with_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisrupt
     except InputError as error:
         raise InputError(error.what, where=f"PodDisruptionBudget {key_of(pdb)}") from None
     allowed = max(healthy - desired, 0) if pods else 0
-    return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed))
+    observed = pdb.metadata.generation
+    return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
 
 
 def _ready(pod: Pod) -> bool:
