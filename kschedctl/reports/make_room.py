@@ -18,7 +18,8 @@ class PodMove(Document, frozen=True):
     """A pod that is evicted, and where kube-scheduler puts the one that its controller makes instead.
 
     ``tied``: how many nodes are equally good; the plan was replayed with several choices among them. ``others``: where
-    it went in other replays, by such a choice or as pods that wait were tried before it. ``budgets``: those that select
+    it went in other replays, by such a choice, as pods that wait were tried before it, or as the evicted pod still
+    terminated. ``budgets``: those that select
     it, which allow the eviction at this step. ``loses``: what does not come along.
     """
 

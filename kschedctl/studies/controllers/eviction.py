@@ -95,14 +95,16 @@ class Evictions:
 def _with_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
     """The budget; one that is new gets the status that the disruption controller would give it.
 
-    Of the workloads that it covers all pods are there, for all that can be seen. Raises InputError.
+    Of the workloads that it covers all pods are there, for all that can be seen, but for those that are being deleted
+    and have no node. Raises InputError.
     """
     least, most_away = pdb.spec.min_available, pdb.spec.max_unavailable
     if pdb.metadata.uid or pdb.status != PodDisruptionBudgetStatus() or (least is None and most_away is None):
         return pdb
     view = simulation.view
     covered = simulation.budgets.selected(key_of(pdb))[view.pods.info]
-    pods = [view.pods.objects[position] for position in np.flatnonzero(covered).tolist()]
+    positions = np.flatnonzero(covered & ((view.node >= 0) | ~view.pods.terminating[view.pods.info])).tolist()
+    pods = [view.pods.objects[position] for position in positions]
     healthy = sum(pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _ready(pod) for pod in pods)
     try:
         away = share(most_away or 0, len(pods), up=True)

@@ -23,6 +23,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.parallel import Crew
 from kschedctl.studies.controllers.asked_pod import groups_of
+from kschedctl.studies.making_room.lingering import PlanCourse, lingering_course
 from kschedctl.studies.making_room.movable import movable
 from kschedctl.studies.making_room.rehearsal import PlayedMove, Rehearsal, play
 from kschedctl.studies.making_room.search import Plan, PlanSearch
@@ -247,28 +248,26 @@ class RoomMaking:
         return bool(self._replays(unit, plan, emptied))
 
     def _replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """The plan played with several seeds, in both orders of the queue; none where one of them leaves out a pod."""
+        """The plan played with several seeds, in both orders of the queue; none where one of them leaves out a pod.
+
+        The same with pods that linger comes last.
+        """
+        course = PlanCourse(self.stage, unit, tuple(self.left), plan)
+        replays = self._played(course, emptied)
+        if replays and (lingering := lingering_course(course)) is not None:
+            others = self._played(lingering, emptied)
+            return replays + others if others else []
+        return replays
+
+    def _played(self, course: PlanCourse, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         replays = []
-        for first in (False, True) if plan else (False,):
+        for first in (False, True) if course.plan else (False,):
             for number in range(SEEDS):
-                replay = self._replayed(unit, plan, emptied, self.stage.seed + number, first=first)
+                replay = _replayed(course, emptied, self.stage.seed + number, first=first)
                 if replay is None:
                     return []
                 replays.append(replay)
         return replays
-
-    def _replayed(
-        self, unit: Unit, plan: Plan, emptied: frozenset[Row], seed: int, *, first: bool
-    ) -> ReplayedPlan | None:
-        """The cluster with a plan, all that waits in the queue; None where one of the unit does not fit."""
-        played = play(replace(self.stage, seed=seed, waiting=(*self.left, *unit), first=first), plan, emptied)
-        if played is None:
-            return None
-        stage = played[0].cordoning(NOWHERE)
-        rows = stage.placed()
-        if rows is None or any(rows[position] < 0 for position in unit):
-            return None
-        return ReplayedPlan(replace(stage, seed=self.stage.seed, waiting=()), played[1], rows)
 
     def _advance(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
         """Take the plan, if it holds."""
@@ -285,6 +284,19 @@ class RoomMaking:
             ]
             self.parts.append(PlanPart(moved, emptied, targets))
         return True
+
+
+def _replayed(course: PlanCourse, emptied: frozenset[Row], seed: int, *, first: bool) -> ReplayedPlan | None:
+    """The cluster with a plan, all that waits in the queue; None where one of the unit does not fit."""
+    stage, unit, others, plan = course
+    played = play(replace(stage, seed=seed, waiting=(*others, *unit), first=first), plan, emptied)
+    if played is None:
+        return None
+    then = played[0].cordoning(NOWHERE)
+    rows = then.placed()
+    if rows is None or any(rows[position] < 0 for position in unit):
+        return None
+    return ReplayedPlan(replace(then, seed=stage.seed, waiting=()), played[1], rows)
 
 
 def never_tried(simulation: Simulation, position: Position) -> str:
