@@ -111,7 +111,8 @@ class SeenPods:
         """(T,): how many pods the one owner of an info's pods has; as many as can be for those of no or many owners."""
         owners = [_owner(info.pod) for info in self.infos]
         counts = Counter[Hashable]()
-        for owner, number in zip(owners, np.bincount(self.info, minlength=len(owners)).tolist(), strict=True):
+        there = (self.view.node >= 0) | ~self.view.pods.terminating[self.info]
+        for owner, number in zip(owners, np.bincount(self.info[there], minlength=len(owners)).tolist(), strict=True):
             counts[owner] += number
         return np.array([np.iinfo(np.int64).max if owner is None else counts[owner] for owner in owners], np.int64)
 

@@ -28,6 +28,7 @@ from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.controllers.job_limits import is_of_job
 from kschedctl.studies.packing.pool_changes import pool_changes
+from kschedctl.studies.rebalancing.lingering import with_lingering
 from kschedctl.studies.rebalancing.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
@@ -48,8 +49,9 @@ def rebalance(
 
     Raises InputError.
     """
-    scheduler = Scheduler(cluster)
-    replay = EvictionReplay.of(scheduler, seed)
+    more, lingering = with_lingering(cluster)
+    scheduler = Scheduler(more)
+    replay = EvictionReplay.of(scheduler, seed, lingering)
     rebalancing = Rebalance(replay, replay.simulation.view.fork(), policy, microseconds(now))
     rebalancing.run(rounds, progress)
     return rebalancing.report(name, scheduler)
