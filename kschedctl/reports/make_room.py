@@ -76,8 +76,9 @@ class SearchedPlans(Document, frozen=True):
 class MakeRoom(Report, frozen=True):
     """The moves, in their order, after which the pods fit: each was replayed, and leaves nobody without a node.
 
-    ``fits``: all the pods do, without moves where there are none. ``placed``: where, in the end; ``missing``: those
-    that do not, and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for
+    ``fits``: all the pods do, without moves where there are none. ``placed``: where, in the end; ``also_placed``: other
+    pods that wait and may take the room, so that the plan has some for them, too; ``missing``: those that do not fit,
+    and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for
     the first pod as soon as it tries it. ``commands``: to be typed in this order, each once the pod that was evicted
     before runs again. ``pools``: before and after. ``held``: pods that may not be moved.
     ``searched``: None where nothing had to be.
@@ -87,6 +88,7 @@ class MakeRoom(Report, frozen=True):
     fits: bool
     moves: tuple[PodMove, ...] = ()
     placed: tuple[PlacedPod, ...] = ()
+    also_placed: tuple[PlacedPod, ...] = ()
     missing: tuple[str, ...] = ()
     message: str = ""
     preempts: tuple[str, ...] = ()

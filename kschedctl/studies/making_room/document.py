@@ -33,6 +33,9 @@ def document(room: RoomMaking) -> MakeRoom:
         fits=not missing,
         moves=tuple(move for part in room.parts for move in _moves(room, part)),
         placed=tuple(PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.rows.items()),
+        also_placed=tuple(
+            PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.besides.items()
+        ),
         missing=tuple(missing),
         message=_message(simulation, missing),
         preempts=_preempts(room),

@@ -96,8 +96,8 @@ class RoomMaking:
     """The plan as it grows; ``stage``: the cluster with all others placed that fit, and with the ``parts`` so far.
 
     ``taken``: what it is made of; ``hands``: who judges drafts side by side; ``done``: told of each that was judged.
-    ``left``: others that wait on; ``rows``: the pods that fit by now, and where. ``keep``: who does not move; ``nodes``
-    (N,): those that may be touched; ``before``: the cluster without any plan.
+    ``left``: others that wait on; ``rows``: the pods that fit by now, and where; ``besides``: others that do with the
+    plan. ``keep``: who does not move; ``nodes`` (N,): those that may be touched; ``before``: the cluster without any.
     """
 
     stage: Rehearsal
@@ -110,6 +110,7 @@ class RoomMaking:
     before: Rehearsal
     parts: list[PlanPart] = field(default_factory=list)
     rows: dict[Position, Row] = field(default_factory=dict)
+    besides: dict[Position, Row] = field(default_factory=dict)
     searches: list[PlanSearch] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
@@ -276,6 +277,7 @@ class RoomMaking:
             return False
         self.stage, moved, rows = replays[0]
         self.rows |= {position: rows[position] for position in unit}
+        self.besides |= {position: rows[position] for position in self.left if rows[position] >= 0}
         self.left = [position for position in self.left if rows[position] < 0]
         self.taken.append(PlanTaken(unit, plan, emptied))
         if plan:

@@ -340,3 +340,15 @@ def test_who_comes_first_in_the_queue_keeps_what_it_would_take() -> None:
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), *wants], "first", "second")
     assert [placed.pod for placed in report.placed] == ["d/first"]
     assert report.missing == ("d/second",)
+
+
+def test_others_that_take_the_room_first_are_told() -> None:
+    """Both want 2 cpus of n1. The rival comes first, so that a and b have to leave n1, for n2 and n3."""
+    nodes = [node("n1"), node("n2", cpu="2"), node("n3", cpu="2")]
+    there = [replica("a", "n1", "2"), replica("b", "n1", "2")]
+    own = {"nodeSelector": {HOSTNAME: "n1"}}
+    report = room([*nodes, *there, waiting("2", "rival", priority=0, **own), waiting("2", **own)])
+    assert (report.fits, len(report.moves)) == (True, 2)
+    assert [(placed.pod, placed.node) for placed in report.also_placed] == [("d/rival", "n1")]
+    page = RENDERERS["table"](report, Style())
+    assert "Other pods that wait, and get a node as well" in page
