@@ -26,7 +26,6 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ONLY_THRESHOLDING = "OnlyThresholdingResources"
 PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
 REASONS = ("NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
-OF_ENDED_PODS = ("Succeeded", "Failed", *REASONS)
 WHOLE_CONDITIONS = ("DisruptionTarget", "PodResizePending", "PodResizeInProgress")
 """The conditions of pods of which all is kept but times."""
 
@@ -328,8 +327,6 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
         return bool(self.exit_codes) or any(state in CONTAINER_STATES for state in self.states)
 
     def not_replayed(self) -> Iterator[str]:
-        if any(state in OF_ENDED_PODS for state in self.states):
-            yield "states of pods that have ended, which no scheduler counts"
         if not all(condition.is_known for condition in self.conditions):
             yield f"conditions but for the status of Ready, and {', '.join(WHOLE_CONDITIONS)} without times"
 
@@ -356,6 +353,10 @@ class RemoveFailedPodsArgs(SelectingArguments, frozen=True):
     reasons: tuple[str, ...] = ()
     exit_codes: tuple[Int32, ...] = ()
     including_init_containers: bool = False
+
+    @property
+    def reads_containers(self) -> bool:
+        return bool(self.reasons or self.exit_codes)
 
 
 def one_of_both(field: str, said: ChosenNamespaces | OwnerKinds | None) -> Iterator[Fault]:

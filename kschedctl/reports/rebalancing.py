@@ -39,6 +39,17 @@ class RebalancingStep(Document, frozen=True):
         return not (self.again or self.stays)
 
 
+class RemovedPod(Document, frozen=True):
+    """A pod that has ended, in this ``phase``, and that a plugin of the descheduler has deleted."""
+
+    pod: Annotated[str, Column("delete", keep=True)]
+    workload: Annotated[str, Column(narrow=True)]
+    phase: Annotated[str, Column()]
+    plugin: Annotated[str, Column("plugin")]
+    node: Annotated[str, Column("from", keep=True)]
+    round: Annotated[int, Column("round", right=True)]
+
+
 class HeldBack(Document, frozen=True):
     """``pods`` that a plugin wants to evict, and which stay: by a limit, a budget, or as their eviction does harm."""
 
@@ -58,7 +69,8 @@ class DeschedulerRound(Document, frozen=True):
 
 class Rebalancing(Report, frozen=True):
     """``steps``: evictions in their order, each replayed: budgets allow it, somebody recreates the pod, and it gets a
-    node without anybody else being evicted. ``quiet``: the last round evicts nobody; ``loops``: a placement comes back.
+    node without anybody else being evicted; ``removed``: pods that have ended, which hold nothing. ``quiet``: the last
+    round evicts nobody; ``loops``: a placement comes back.
 
     ``held``: evictions that the descheduler asks for and that are no steps; ``unsafe`` of them would lose a pod or
     leave it without a node, though the API server would let the descheduler go on. ``kept``: pods that may not be
@@ -71,6 +83,7 @@ class Rebalancing(Report, frozen=True):
     plugins: tuple[str, ...]
     steps: tuple[RebalancingStep, ...] = ()
     rounds: tuple[DeschedulerRound, ...] = ()
+    removed: tuple[RemovedPod, ...] = ()
     held: tuple[HeldBack, ...] = ()
     quiet: bool = True
     loops: bool = False
@@ -98,6 +111,7 @@ class Rebalancing(Report, frozen=True):
         """How many evictions there are, and whether they end."""
         held = sum(group.pods for group in self.held)
         others = (
+            (len(self.removed), "pod that has ended is deleted", "pods that have ended are deleted"),
             (self.again, "pod is evicted again", "pods are evicted again"),
             (held - self.unsafe, "eviction is refused", "evictions are refused"),
             (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
@@ -107,7 +121,7 @@ class Rebalancing(Report, frozen=True):
         return (f"{self._verdict()};", f"{rest}{doubts}") if rest else (f"{self._verdict()}{doubts}", "")
 
     def _verdict(self) -> str:
-        rounds = sum(entry.evicted > 0 for entry in self.rounds)
+        rounds = len({step.round for step in self.steps})
         if not self.steps:
             return "Nothing is evicted"
         evicted = f"{counted(len(self.steps), 'eviction')} in {counted(rounds, 'round')}"

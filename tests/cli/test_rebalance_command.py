@@ -248,10 +248,17 @@ def test_a_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
     assert [step["stays"] for step in answer["steps"]] == [True]
 
 
-def test_what_is_not_replayed_is_undecided(run: Run, write: Write, tmp_path) -> None:
-    answer = asked(run, write, tmp_path, [node("n1", "4"), node("n2", "4")], policy({"name": "RemoveFailedPods"}))
-    assert answer["code"] == 5
-    assert answer["notReplayed"] == ["the descheduler's plugin RemoveFailedPods"]
+@pytest.mark.parametrize(
+    "metrics",
+    [{"source": "KubernetesMetrics"}, {"metricsServer": True}, {"source": "Prometheus", "prometheus": {"query": "up"}}],
+)
+def test_what_pods_really_use_is_not_known(run: Run, write: Write, tmp_path, metrics: Json) -> None:
+    args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "metricsUtilization": metrics}
+    document = policy({"name": "LowNodeUtilization", "args": args}, point="balance")
+    answer = asked(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), owned("a", "n1", "3")], document)
+    assert (answer["code"], answer["steps"]) == (5, [])
+    (said,) = answer["notReplayed"]
+    assert said.endswith("metricsUtilization: what pods use is not known, only what they request")
 
 
 def test_without_budgets_nobody_knows(run: Run, write: Write) -> None:

@@ -28,6 +28,7 @@ def rebalancing_page(report: Rebalancing, style: Style) -> Page:
             title="Evictions, in this order",
             full=False,
         ),
+        *listed(report.removed, style, title="Pods that have ended, and are deleted"),
         *(listed(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
         *listed(report.placed, style, title="Pods that waited, and fit then"),
         *listed(report.held, style, title="Not evicted", full=False),
