@@ -6,9 +6,10 @@ Upstream: types.go, defaults.go and validation.go beside each plugin in pkg/fram
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.api.container_states import CONTAINER_STATES
 from kschedctl.api.labels import SelectorError, from_label_selector
@@ -51,6 +52,10 @@ class PluginArguments(Struct, frozen=True):
     def faults(self) -> Iterator[Fault]:
         """Why upstream refuses them."""
         yield from ()
+
+    def defaulted(self) -> Self:
+        """With what upstream sets where nothing is said."""
+        return self
 
     def not_replayed(self) -> Iterator[str]:
         """What of them is not replayed."""
@@ -353,6 +358,9 @@ class RemoveFailedPodsArgs(SelectingArguments, frozen=True):
     reasons: tuple[str, ...] = ()
     exit_codes: tuple[Int32, ...] = ()
     including_init_containers: bool = False
+
+    def defaulted(self) -> Self:
+        return self if self.min_pod_lifetime_seconds is not None else replace(self, min_pod_lifetime_seconds=3600)
 
     @property
     def reads_containers(self) -> bool:

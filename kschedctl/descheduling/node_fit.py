@@ -43,7 +43,8 @@ class NodeFit:
     def anywhere(self, positions: Rows, among: Bools) -> Bools:
         """Whether each of the pods fits on one of the nodes, that on which it is counted too."""
         answers = self.any_other(positions, among)
-        for place in np.flatnonzero(~answers & among[self._view.node[positions]]).tolist():
+        node = self._view.node[positions]
+        for place in np.flatnonzero(~answers & among[node] & (node >= 0)).tolist():
             answers[place] = self._stays(Position(int(positions[place])))
         return answers
 

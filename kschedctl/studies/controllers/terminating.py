@@ -16,12 +16,13 @@ EVICTED_AT = "2000-01-01T00:00:00Z"
 """Whether a pod is being deleted is asked, not since when."""
 
 
-def terminates_slowly(pod: Pod) -> bool:
+def terminates_slowly(pod: Pod, grace: int | None = None) -> bool:
     """Whether a pod may still be there when the one in its place is scheduled.
 
-    Members of gangs are left out, as a gang would count such a pod as one more.
+    ``grace``: how many seconds the eviction gives it, None for what it says itself. Members of gangs are left out, as a
+    gang would count such a pod as one more.
     """
-    at_once = pod.spec.termination_grace_period_seconds == 0
+    at_once = (pod.spec.termination_grace_period_seconds if grace is None else grace) == 0
     return not (at_once or owner_of(pod).kind == "StatefulSet" or groups_of(pod))
 
 

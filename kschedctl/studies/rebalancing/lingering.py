@@ -45,11 +45,14 @@ class LingeringPods(NamedTuple):
         self.view.forget(leaving)
 
 
-def with_lingering(cluster: Cluster) -> tuple[Cluster, dict[str, str]]:
-    """The cluster with one pod more of each template, and the names of these for LingeringPods."""
+def with_lingering(cluster: Cluster, grace: int | None) -> tuple[Cluster, dict[str, str]]:
+    """The cluster with one pod more of each template, and the names of these for LingeringPods.
+
+    ``grace``: how many seconds evictions give pods, None for what they say themselves.
+    """
     pods = cluster.pods
     slow = np.array(
-        [returns(pod) and not pod.terminated and terminates_slowly(pod) for pod in pods.templates], np.bool_
+        [returns(pod) and not pod.terminated and terminates_slowly(pod, grace) for pod in pods.templates], np.bool_
     )
     named = np.array([bool(name) for name in pods.node.values], np.bool_)
     rows = np.flatnonzero(slow[pods.template] & named[pods.node.codes])

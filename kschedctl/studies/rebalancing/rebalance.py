@@ -50,7 +50,7 @@ def rebalance(
 
     Raises InputError.
     """
-    more, lingering = with_lingering(cluster)
+    more, lingering = with_lingering(cluster, policy.grace)
     scheduler = Scheduler(more)
     replay = EvictionReplay.of(scheduler, seed, lingering)
     ended = Fork.of(cluster, scheduler.view.settings._replace(ended=True))
