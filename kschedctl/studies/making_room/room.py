@@ -35,6 +35,7 @@ SEEDS = 3
 Unit = tuple[Position, ...]
 """Pods that get their nodes together: the members of a gang, or one pod."""
 NOWHERE = frozenset[Row]()
+SIBLINGS = "they are of its own workload"
 
 
 @dataclass(frozen=True)
@@ -185,9 +186,11 @@ class RoomMaking:
 
     def _search(self, now: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], until: float) -> PlanSearch:
         """For the last of the members, beside the others."""
-        spared = {*self.wanted, *plan, *self._siblings(members[-1])}
-        may_move = movable(now.simulation(), self.nodes, self.keep, spared)
-        self.held = may_move.held
+        siblings = self._siblings(members[-1])
+        may_move = movable(now.simulation(), self.nodes, self.keep, {*self.wanted, *plan, *siblings})
+        rows = now.view.node[siblings]
+        own = int(np.count_nonzero((rows >= 0) & self.nodes[rows]))
+        self.held = may_move.held | ({SIBLINGS: own} if own else {})
         whole = members[-1:] == self._last_of(members)
 
         def accept(several: Sequence[Plan]) -> Iterator[bool]:

@@ -352,3 +352,13 @@ def test_others_that_take_the_room_first_are_told() -> None:
     assert [(placed.pod, placed.node) for placed in report.also_placed] == [("d/rival", "n1")]
     page = RENDERERS["table"](report, Style())
     assert "Other pods that wait, and get a node as well" in page
+
+
+def test_siblings_are_not_sent_away_and_said_to_stay() -> None:
+    """r repels its own by host, and one of them is on either node."""
+    apart = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}}
+    there = [replica("a", "n1", **spec), replica("b", "n2", **spec)]
+    report = room([node("n1"), node("n2"), *there, replica("new", "", **spec)])
+    assert (report.fits, report.moves) == (False, ())
+    assert [(held.why, held.pods) for held in report.held] == [("they are of its own workload", 2)]
