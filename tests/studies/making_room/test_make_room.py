@@ -362,3 +362,12 @@ def test_siblings_are_not_sent_away_and_said_to_stay() -> None:
     report = room([node("n1"), node("n2"), *there, replica("new", "", **spec)])
     assert (report.fits, report.moves) == (False, ())
     assert [(held.why, held.pods) for held in report.held] == [("they are of its own workload", 2)]
+
+
+def test_a_pod_that_prefers_no_eviction_moves_last() -> None:
+    """b is of more priority, and moves rather than a, whose annotation asks not to; without b there is nobody else."""
+    a, b = replica("a", "n1", "2"), replica("b", "n2", "2", priority=3)
+    a["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
+    assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/b", "n2", "n1")]
+    b["metadata"].pop("ownerReferences")
+    assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/a", "n1", "n2")]
