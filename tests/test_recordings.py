@@ -20,6 +20,7 @@ from kschedctl.api.times import nanoseconds
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.following.rollout import RealPlacement, follow_rollout
+from kschedctl.studies.making_room.room import RoomWishes
 
 Json = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings"
@@ -149,3 +150,11 @@ def test_the_rollout_is_followed() -> None:
     report = follow_rollout(cluster, events)
     assert [each.outcome for each in report.placements] == ["AsReplayed"] * len(PLACED)
     assert [each.feasible for each in report.placements] == [len(case["result"]["scored"]) for case in PLACED]
+
+
+def test_room_for_gpus(recorded_cluster: kschedctl.Cluster) -> None:
+    """4 GPUs are requested; of 4 on either node 2 are used by pods of a Deployment that fit on the other."""
+    room = kschedctl.make_room(recorded_cluster, "lab/p03-gpu", RoomWishes(seconds=20))
+    assert room.fits
+    assert {(move.source, move.target) for move in room.moves} == {("gpu1", "gpu2")}
+    assert len(room.moves) == 2

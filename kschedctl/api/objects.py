@@ -676,15 +676,20 @@ class PodDisruptionBudgetSpec(Struct, frozen=True):
     unhealthy_pod_eviction_policy: str | None = None
 
 
+class PodDisruptionBudgetMeta(ObjectMeta, frozen=True):
+    generation: Int64 = 0
+
+
 class PodDisruptionBudgetStatus(Struct, frozen=True):
     current_healthy: Int64 = 0
     desired_healthy: Int64 = 0
     disruptions_allowed: Int64 = 0
     disrupted_pods: dict[str, str | None] = {}
+    observed_generation: Int64 = 0
 
 
 class PodDisruptionBudget(Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: PodDisruptionBudgetMeta = PodDisruptionBudgetMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 

@@ -127,6 +127,10 @@ class PodTable(Sequence[Pod]):
         """The pods that have not ended."""
         return self.where(lambda template: not template.terminated)
 
+    def ended(self) -> PodTable:
+        """The pods that have ended."""
+        return self.where(lambda template: template.terminated)
+
     def with_changes(self, changes: Mapping[Key, Pod | None]) -> PodTable:
         """The table with pods put in place of those of their (namespace, name), or taken out where it is None."""
         gone = [row for key, pod in changes.items() if pod is None and (row := self.row(*key)) is not None]

@@ -6,9 +6,10 @@ Upstream: types.go, defaults.go and validation.go beside each plugin in pkg/fram
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.api.container_states import CONTAINER_STATES
 from kschedctl.api.labels import SelectorError, from_label_selector
@@ -26,7 +27,6 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ONLY_THRESHOLDING = "OnlyThresholdingResources"
 PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
 REASONS = ("NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
-OF_ENDED_PODS = ("Succeeded", "Failed", *REASONS)
 WHOLE_CONDITIONS = ("DisruptionTarget", "PodResizePending", "PodResizeInProgress")
 """The conditions of pods of which all is kept but times."""
 
@@ -52,6 +52,10 @@ class PluginArguments(Struct, frozen=True):
     def faults(self) -> Iterator[Fault]:
         """Why upstream refuses them."""
         yield from ()
+
+    def defaulted(self) -> Self:
+        """With what upstream sets where nothing is said."""
+        return self
 
     def not_replayed(self) -> Iterator[str]:
         """What of them is not replayed."""
@@ -328,8 +332,6 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
         return bool(self.exit_codes) or any(state in CONTAINER_STATES for state in self.states)
 
     def not_replayed(self) -> Iterator[str]:
-        if any(state in OF_ENDED_PODS for state in self.states):
-            yield "states of pods that have ended, which no scheduler counts"
         if not all(condition.is_known for condition in self.conditions):
             yield f"conditions but for the status of Ready, and {', '.join(WHOLE_CONDITIONS)} without times"
 
@@ -356,6 +358,13 @@ class RemoveFailedPodsArgs(SelectingArguments, frozen=True):
     reasons: tuple[str, ...] = ()
     exit_codes: tuple[Int32, ...] = ()
     including_init_containers: bool = False
+
+    def defaulted(self) -> Self:
+        return self if self.min_pod_lifetime_seconds is not None else replace(self, min_pod_lifetime_seconds=3600)
+
+    @property
+    def reads_containers(self) -> bool:
+        return bool(self.reasons or self.exit_codes)
 
 
 def one_of_both(field: str, said: ChosenNamespaces | OwnerKinds | None) -> Iterator[Fault]:

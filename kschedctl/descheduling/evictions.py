@@ -48,6 +48,10 @@ class EvictionCounter:
     _nodes: Counter[int] = field(default_factory=Counter)
     _namespaces: Counter[str] = field(default_factory=Counter)
 
+    def of_others(self, seen: SeenPods, carry_out: Callable[[Position, str], str]) -> EvictionCounter:
+        """For other pods of the same round, which count for the same limits."""
+        return EvictionCounter(seen, self.limits, carry_out, _nodes=self._nodes, _namespaces=self._namespaces)
+
     def evict(self, position: Position, plugin: str) -> EvictionResult:
         """One pod, if the limits and the API server let it go; one that has gone counts again, as upstream."""
         row = int(self.seen.view.node[position])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import numpy as np
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.container_states import ContainersTold
 from kschedctl.api.objects import Condition, Pod
 from kschedctl.descheduling.arguments import PodLifeTimeArgs
@@ -23,15 +25,22 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
     name = "PodLifeTime"
 
     def run(self) -> None:
+        sides = self.all_sides()
+        candidates = [
+            (int(side.seen.created[position]), number, position)
+            for number, side in enumerate(sides)
+            for position in side._candidates().tolist()
+        ]
+        for _, number, position in sorted(candidates, key=itemgetter(0)):
+            if sides[number].evict(position) is EvictionResult.TOTAL_LIMIT:
+                return
+
+    def _candidates(self) -> Rows:
+        """By node."""
         chosen = self.seen.chosen(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.evictable(chosen & self.seen.where(self._is_meant))
-        positions = positions[
-            (self._is_old & self._is_in_states & self._has_exit_code & self._has_condition)[positions]
-        ]
-        oldest_first = positions[np.argsort(self.seen.created[positions], kind="stable")]
-        for position in oldest_first.tolist():
-            if self.evict(position) is EvictionResult.TOTAL_LIMIT:
-                return
+        meant = self._is_old & self._is_in_states & self._has_exit_code & self._has_condition
+        return positions[meant[positions]]
 
     @property
     def _is_old(self) -> Bools:

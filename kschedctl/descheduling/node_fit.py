@@ -21,10 +21,11 @@ from kschedctl.snapshot.node_masks import allowed, tolerated
 
 
 class NodeFit:
-    """Answers about the pods of a round, of which none moves meanwhile."""
+    """Answers about the pods of a round, of which none moves meanwhile. ``there``: those that hold something."""
 
-    def __init__(self, seen: SeenPods) -> None:
+    def __init__(self, seen: SeenPods, there: SeenPods | None = None) -> None:
         self._seen, self._view = seen, seen.view
+        self._there = there or seen
         self._elsewhere: dict[int, Bools] = {}
         self._allowed: dict[int, Bools] = {}
 
@@ -42,7 +43,8 @@ class NodeFit:
     def anywhere(self, positions: Rows, among: Bools) -> Bools:
         """Whether each of the pods fits on one of the nodes, that on which it is counted too."""
         answers = self.any_other(positions, among)
-        for place in np.flatnonzero(~answers & among[self._view.node[positions]]).tolist():
+        node = self._view.node[positions]
+        for place in np.flatnonzero(~answers & among[node] & (node >= 0)).tolist():
             answers[place] = self._stays(Position(int(positions[place])))
         return answers
 
@@ -79,14 +81,15 @@ class NodeFit:
 
     def _has_room(self, number: int) -> Bools:
         """(N,): the nodes that have enough left of all that it requests."""
-        info, columns = self._seen.infos[number], self._view.resources
-        asked = [columns[name] for name in info.requests if name in columns]
-        room = (self._view.requests[number, asked] <= self._left[:, asked]).all(axis=1)
+        columns, asked = self._there.view.resources, self._seen.infos[number].requests
+        if any(name not in columns for name in asked):
+            return np.zeros(len(self._view.nodes), np.bool_)
+        room = (np.array([*asked.values()]) <= self._left[:, [columns[name] for name in asked]]).all(axis=1)
         return room & (self._left[:, columns[PODS]] > 0)
 
     @cached_property
     def _left(self) -> Counts:
-        return self._view.allocatable - self._view.requested
+        return self._there.view.allocatable - self._there.view.requested
 
     def _repelled(self, number: int) -> list[tuple[Bools, Counts]]:
         """For each term of its required anti-affinity the nodes with the topology's label, and how many pods of each
@@ -96,7 +99,7 @@ class NodeFit:
         return [
             (
                 nodes.label(term.topology_key).present,
-                self._view.count_by_node(selected(self._seen, term, pod, selector)),
+                self._there.view.count_by_node(selected(self._there, term, pod, selector)),
             )
             for term, selector in _terms(pod)
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -19,12 +19,13 @@ A = TypeVar("A", bound=PluginArguments)
 
 
 class DeschedulingRound(NamedTuple):
-    """The cluster in a round, and the means of one profile to change it."""
+    """The cluster in a round, and the means of one profile to change it; ``ended``: of pods that have ended."""
 
     seen: SeenPods
     fit: NodeFit
     evictor: DefaultEvictor
     evictions: EvictionCounter
+    ended: DeschedulingRound | None = None
 
 
 class DeschedulerPlugin(ABC, Generic[A]):
@@ -52,14 +53,22 @@ class DeschedulerPlugin(ABC, Generic[A]):
         positions = self.seen.by_node(chosen)
         return positions[self.here.evictor.passes(positions)] if finally_too else positions
 
+    def all_sides(self) -> list[Self]:
+        """The plugin for pods that run, and for those that have ended."""
+        return [self, type(self)(self.arguments, self.here.ended)] if self.here.ended else [self]
+
     def evict_node_by_node(self, positions: Iterable[int]) -> None:
         """Pods sorted by node: those of a node up to its limit, and no more once the limit of all is reached."""
+        self.evict_of_all_sides((self, position) for position in positions)
+
+    def evict_of_all_sides(self, candidates: Iterable[tuple[Self, int]]) -> None:
+        """The same of pods of any side."""
         full = -1
-        for position in positions:
-            row = int(self.view.node[position])
+        for side, position in candidates:
+            row = int(side.view.node[position])
             if row == full:
                 continue
-            result = self.evict(position)
+            result = side.evict(position)
             if result is EvictionResult.TOTAL_LIMIT:
                 return
             if result is EvictionResult.NODE_LIMIT:

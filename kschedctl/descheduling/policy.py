@@ -19,6 +19,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.cluster import without_nulls
 from kschedctl.descheduling import arguments
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments, Unsigned
+from kschedctl.descheduling.metrics_providers import MetricsCollector, MetricsProvider, faults_of_metrics
 from kschedctl.errors import InputError
 
 GROUP, VERSION, KIND = "descheduler", "v1alpha2", "DeschedulerPolicy"
@@ -88,8 +89,8 @@ class _Document(Struct, frozen=True):
     max_no_of_pods_to_evict_per_namespace: Unsigned | None = None
     max_no_of_pods_to_evict_total: Unsigned | None = None
     eviction_failure_event_notification: bool | None = None
-    metrics_collector: dict[str, object] | None = None
-    metrics_providers: tuple[dict[str, object], ...] = ()
+    metrics_collector: MetricsCollector | None = None
+    metrics_providers: tuple[MetricsProvider, ...] = ()
     grace_period_seconds: int | None = None
 
 
@@ -118,12 +119,16 @@ class EvictionLimitsOfPolicy(NamedTuple):
 
 
 class DeschedulerPolicy(NamedTuple):
-    """``nodes`` selects those that plugins look at; ``ignored``: fields that the descheduler does not know."""
+    """``nodes`` selects those that plugins look at; ``ignored``: fields that the descheduler does not know.
+
+    ``grace``: how many seconds pods have to terminate, None for what they say themselves.
+    """
 
     profiles: tuple[DeschedulerProfile, ...]
     nodes: Selector = EVERYTHING
     limits: EvictionLimitsOfPolicy = EvictionLimitsOfPolicy()
     ignored: tuple[str, ...] = ()
+    grace: int | None = None
 
     def runs(self) -> Iterator[tuple[int, PluginRun]]:
         """What a round runs, in its order, and of which profile: what all deschedule, and then what they balance."""
@@ -142,11 +147,14 @@ def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolic
         read.max_no_of_pods_to_evict_per_namespace,
         read.max_no_of_pods_to_evict_total,
     )
+    for fault in faults_of_metrics(read.metrics_collector, read.metrics_providers):
+        raise InputError(fault.what, where=_at(where, fault.field))
     return DeschedulerPolicy(
         tuple(_profile(profile, f"{where}, profiles[{i}]") for i, profile in enumerate(read.profiles)),
         _node_selector(read.node_selector or "", where),
         limits,
-        tuple(f'unknown field "{path}", which the descheduler ignores' for path in unknown),
+        tuple(f'unknown field "{path}"' for path in unknown),
+        read.grace_period_seconds,
     )
 
 
@@ -214,7 +222,7 @@ def _arguments(config: _PluginConfig, where: str) -> PluginArguments:
         raise InputError(f'unknown field "{path}" of {config.name}', where=at, hint=hint)
     for fault in read.faults():
         raise InputError(fault.what, where=_at(at, fault.field))
-    return read
+    return read.defaulted()
 
 
 def _enabled(

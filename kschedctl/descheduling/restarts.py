@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
 
 from kschedctl.api.arrays import Rows
 from kschedctl.api.container_states import ContainersTold
@@ -17,14 +17,20 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
     name = "RemovePodsHavingTooManyRestarts"
 
     def run(self) -> None:
+        candidates = [(*place, side, position) for side in self.all_sides() for place, position in side._candidates()]
+        candidates.sort(key=lambda candidate: candidate[:2])
+        self.evict_of_all_sides((side, position) for _, _, side, position in candidates)
+
+    def _candidates(self) -> Iterator[tuple[tuple[int, int], int]]:
+        """Pods, each with its row and the negative number of its restarts."""
         arguments, restarts = self.arguments, self._restarts
         positions = self.evictable(self.seen.chosen(arguments.namespaces, arguments.label_selector))
         positions = positions[restarts[positions] >= arguments.pod_restart_threshold]
         if arguments.states:
             waiting = in_states(self.seen, arguments.states, self._is_waiting)
             positions = positions[waiting[positions]]
-        order = np.lexsort((-restarts[positions], self.view.node[positions]))
-        self.evict_node_by_node(positions[order].tolist())
+        rows, numbers = self.view.node[positions].tolist(), (-restarts[positions]).tolist()
+        yield from zip(zip(rows, numbers, strict=True), positions.tolist(), strict=True)
 
     @property
     def _restarts(self) -> Rows:

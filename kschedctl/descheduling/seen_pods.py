@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Rows
+from kschedctl.api.columns import NO_TIME
 from kschedctl.api.container_states import ContainersTold
 from kschedctl.api.labels import EVERYTHING, Selector, from_label_selector
 from kschedctl.api.objects import LabelSelector, Pod
@@ -21,18 +22,21 @@ from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfSe
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
+LONG_AGO = -(2**62)
 QUALITIES = (QualityOfService.BEST_EFFORT, QualityOfService.BURSTABLE, QualityOfService.GUARANTEED)
 
 
 class SeenPods:
     """``view``: the cluster; ``now``: the time, in microseconds since 1970; ``came`` (P,): pods that rounds before this
-    one have moved, which are as young as can be; ``evicted`` (P,): those that this round has evicted.
+    one have moved, which are as young as can be; ``evicted`` (P,): those that this round has evicted; ``others``: the
+    rest of the cluster's pods, as those that have ended.
     """
 
     def __init__(self, view: Fork, now: int, came: Bools | None = None, nodes: Selector = EVERYTHING) -> None:
         self.view, self.now = view, now
         self.came = np.zeros(len(view.pods), np.bool_) if came is None else came
         self.evicted = np.zeros(len(view.pods), np.bool_)
+        self.others: SeenPods | None = None
         self.ready = self.ready_nodes(nodes)
 
     def ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
@@ -103,17 +107,28 @@ class SeenPods:
 
     @cached_property
     def created(self) -> Rows:
-        """(P,): when each pod was created, in microseconds since 1970. Raises InputError."""
-        return np.where(self.came, self.now, self.view.pods.created)
+        """(P,): when each pod was created, in microseconds since 1970; as upstream long ago where none is told.
+
+        Raises InputError.
+        """
+        created = self.view.pods.created
+        return np.where(self.came, self.now, np.where(created == NO_TIME, LONG_AGO, created))
 
     @cached_property
     def siblings(self) -> Rows:
         """(T,): how many pods the one owner of an info's pods has; as many as can be for those of no or many owners."""
+        counts = self._counts + (self.others._counts if self.others else Counter())
         owners = [_owner(info.pod) for info in self.infos]
-        counts = Counter[Hashable]()
-        for owner, number in zip(owners, np.bincount(self.info, minlength=len(owners)).tolist(), strict=True):
-            counts[owner] += number
         return np.array([np.iinfo(np.int64).max if owner is None else counts[owner] for owner in owners], np.int64)
+
+    @cached_property
+    def _counts(self) -> Counter[Hashable]:
+        """How many pods each owner has, but for those that are being deleted and have no node."""
+        there = (self.view.node >= 0) | ~self.view.pods.terminating[self.info]
+        numbers, counts = np.bincount(self.info[there], minlength=len(self.infos)).tolist(), Counter[Hashable]()
+        for info, number in zip(self.infos, numbers, strict=True):
+            counts[_owner(info.pod)] += number
+        return counts
 
 
 def _owner(pod: Pod) -> Hashable:

@@ -18,7 +18,8 @@ class PodMove(Document, frozen=True):
     """A pod that is evicted, and where kube-scheduler puts the one that its controller makes instead.
 
     ``tied``: how many nodes are equally good; the plan was replayed with several choices among them. ``others``: where
-    it went in other replays, by such a choice or as pods that wait were tried before it. ``budgets``: those that select
+    it went in other replays, by such a choice, as pods that wait were tried before it, or as the evicted pod still
+    terminated. ``budgets``: those that select
     it, which allow the eviction at this step. ``loses``: what does not come along.
     """
 
@@ -75,8 +76,9 @@ class SearchedPlans(Document, frozen=True):
 class MakeRoom(Report, frozen=True):
     """The moves, in their order, after which the pods fit: each was replayed, and leaves nobody without a node.
 
-    ``fits``: all the pods do, without moves where there are none. ``placed``: where, in the end; ``missing``: those
-    that do not, and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for
+    ``fits``: all the pods do, without moves where there are none. ``placed``: where, in the end; ``also_placed``: other
+    pods that wait and may take the room, so that the plan has some for them, too; ``missing``: those that do not fit,
+    and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for
     the first pod as soon as it tries it. ``commands``: to be typed in this order, each once the pod that was evicted
     before runs again. ``pools``: before and after. ``held``: pods that may not be moved.
     ``searched``: None where nothing had to be.
@@ -86,6 +88,7 @@ class MakeRoom(Report, frozen=True):
     fits: bool
     moves: tuple[PodMove, ...] = ()
     placed: tuple[PlacedPod, ...] = ()
+    also_placed: tuple[PlacedPod, ...] = ()
     missing: tuple[str, ...] = ()
     message: str = ""
     preempts: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ class RebalancingStep(Document, frozen=True):
     earlier round; ``stays``: its successor comes to the same node.
     """
 
-    round: Annotated[int, Column("round", right=True)]
+    round: Annotated[int, Column("round", right=True, place=1)]
     pod: Annotated[str, Column("evict", keep=True)]
     workload: Annotated[str, Column(narrow=True)]
     plugin: Annotated[str, Column("plugin")]
@@ -37,6 +37,17 @@ class RebalancingStep(Document, frozen=True):
     def helps(self) -> bool:
         """Whether it leaves its node for good, as far as was replayed."""
         return not (self.again or self.stays)
+
+
+class RemovedPod(Document, frozen=True):
+    """A pod that has ended, in this ``phase``, and that a plugin of the descheduler has deleted."""
+
+    pod: Annotated[str, Column("delete", keep=True)]
+    workload: Annotated[str, Column(narrow=True)]
+    phase: Annotated[str, Column()]
+    plugin: Annotated[str, Column("plugin")]
+    node: Annotated[str, Column("from", keep=True)]
+    round: Annotated[int, Column("round", right=True)]
 
 
 class HeldBack(Document, frozen=True):
@@ -58,18 +69,21 @@ class DeschedulerRound(Document, frozen=True):
 
 class Rebalancing(Report, frozen=True):
     """``steps``: evictions in their order, each replayed: budgets allow it, somebody recreates the pod, and it gets a
-    node without anybody else being evicted. ``quiet``: the last round evicts nobody; ``loops``: a placement comes back.
+    node without anybody else being evicted; ``removed``: pods that have ended, which hold nothing. ``quiet``: the last
+    round evicts nobody; ``loops``: a placement comes back.
 
     ``held``: evictions that the descheduler asks for and that are no steps; ``unsafe`` of them would lose a pod or
     leave it without a node, though the API server would let the descheduler go on. ``kept``: pods that may not be
     evicted, by why. ``placed``: pods that waited and get a node as others leave theirs. ``commands``: the steps of the
-    first round. ``pools``: before and after. ``policy``: its file, or "default"; ``plugins``: those that it runs.
+    first round. ``pools``: before and after. ``policy``: its file, or "default"; ``plugins``: those that it runs;
+    ``policy_ignored``: what of it the descheduler does not read.
     """
 
     policy: str
     plugins: tuple[str, ...]
     steps: tuple[RebalancingStep, ...] = ()
     rounds: tuple[DeschedulerRound, ...] = ()
+    removed: tuple[RemovedPod, ...] = ()
     held: tuple[HeldBack, ...] = ()
     quiet: bool = True
     loops: bool = False
@@ -78,6 +92,7 @@ class Rebalancing(Report, frozen=True):
     placed: tuple[PlacedPod, ...] = ()
     commands: tuple[str, ...] = ()
     pools: tuple[PoolChange, ...] = ()
+    policy_ignored: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -96,15 +111,17 @@ class Rebalancing(Report, frozen=True):
         """How many evictions there are, and whether they end."""
         held = sum(group.pods for group in self.held)
         others = (
+            (len(self.removed), "pod that has ended is deleted", "pods that have ended are deleted"),
             (self.again, "pod is evicted again", "pods are evicted again"),
             (held - self.unsafe, "eviction is refused", "evictions are refused"),
             (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
         )
-        rest = "".join(f"; {counted(number, one, many)}" for number, one, many in others if number)
-        return (self._verdict(), f"{rest}{doubt(self.unknown)}")
+        rest = "; ".join(counted(number, one, many) for number, one, many in others if number)
+        doubts = doubt(self.unknown)
+        return (f"{self._verdict()};", f"{rest}{doubts}") if rest else (f"{self._verdict()}{doubts}", "")
 
     def _verdict(self) -> str:
-        rounds = sum(entry.evicted > 0 for entry in self.rounds)
+        rounds = len({step.round for step in self.steps})
         if not self.steps:
             return "Nothing is evicted"
         evicted = f"{counted(len(self.steps), 'eviction')} in {counted(rounds, 'round')}"

@@ -63,10 +63,9 @@ class PodColumns:
 
     @classmethod
     def of(cls, pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> PodColumns:
-        """The columns of the pods that have not ended. ``stored``: a pod as the API server has it."""
-        alive = pods.alive()
-        info, infos = interned(alive, stored, options)
-        return cls(Pods(alive, np.arange(len(alive))), info, PodInfos(infos))
+        """The columns of these pods. ``stored``: a pod as the API server has it."""
+        info, infos = interned(pods, stored, options)
+        return cls(Pods(pods, np.arange(len(pods))), info, PodInfos(infos))
 
     def __len__(self) -> int:
         return len(self.objects)

@@ -37,6 +37,7 @@ class Settings(NamedTuple):
 
     ``served``: the schedulerNames of its profiles; it knows of no nomination of other schedulers' pods.
     ``held_back``: whether a pod of a Fork does not come into the queue, None: all do, or it does not matter.
+    ``ended``: it is of the pods that have ended, which no scheduler counts, instead of all others.
     ``groups_of_groups``, ``policies_of_groups``: whether CompositePodGroups count, and preemptionPolicies of groups.
     """
 
@@ -48,6 +49,7 @@ class Settings(NamedTuple):
     held_back: Callable[[PodInfo, Any], bool] | None = None
     groups_of_groups: bool = False
     policies_of_groups: bool = False
+    ended: bool = False
 
     def admitted(self, pod: Pod) -> Pod:
         """The pod with its label keys merged into its selectors, as happens when it is created."""
@@ -86,7 +88,8 @@ class Snapshot:
     @classmethod
     def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
-        pods = PodColumns.of(cluster.pods, lambda pod: settings.stored(pod, cluster), settings.requests)
+        chosen = cluster.pods.ended() if settings.ended else cluster.pods.alive()
+        pods = PodColumns.of(chosen, lambda pod: settings.stored(pod, cluster), settings.requests)
         return cls(cluster, settings, nodes, pods, pods.nodes(nodes.index), Demands(nodes, pods))
 
     def without(self, gone: Bools, cluster: Cluster, node: Ints) -> Snapshot:

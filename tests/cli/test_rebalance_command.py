@@ -71,6 +71,25 @@ def test_the_page(run: Run, write: Write) -> None:
     assert "✓ n2" in out
 
 
+def test_the_first_line_reads_as_one_sentence(run: Run, write: Write, tmp_path) -> None:
+    """The budget allows one of the two; no file says whether there are claims, volumes or others."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
+    }
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    pods = [owned(name, "n1", app="a") | {"status": ready} for name in ("a", "b")]
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(policy(TAINTS, unheardOf=1)))
+    objects = write(tainted("n1", "4"), node("n2", "4"), *pods, budget)
+    out = run("rebalance", "--policy", str(file), "--rounds", "1", "-f", objects).out.splitlines()
+    assert out[0] == "1 eviction in 1 round, and no end yet; 1 eviction is refused"
+    assert 'ignored: unknown field "unheardOf" of the policy, which the descheduler does not read' in out
+    assert next(line for line in out if "STEP" in line).split()[:2] == ["STEP", "EVICT"]
+
+
 RESTARTS = {"name": "RemovePodsHavingTooManyRestarts", "args": {"podRestartThreshold": 5}}
 
 
@@ -229,10 +248,17 @@ def test_a_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
     assert [step["stays"] for step in answer["steps"]] == [True]
 
 
-def test_what_is_not_replayed_is_undecided(run: Run, write: Write, tmp_path) -> None:
-    answer = asked(run, write, tmp_path, [node("n1", "4"), node("n2", "4")], policy({"name": "RemoveFailedPods"}))
-    assert answer["code"] == 5
-    assert answer["notReplayed"] == ["the descheduler's plugin RemoveFailedPods"]
+@pytest.mark.parametrize(
+    "metrics",
+    [{"source": "KubernetesMetrics"}, {"metricsServer": True}, {"source": "Prometheus", "prometheus": {"query": "up"}}],
+)
+def test_what_pods_really_use_is_not_known(run: Run, write: Write, tmp_path, metrics: Json) -> None:
+    args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "metricsUtilization": metrics}
+    document = policy({"name": "LowNodeUtilization", "args": args}, point="balance")
+    answer = asked(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), owned("a", "n1", "3")], document)
+    assert (answer["code"], answer["steps"]) == (5, [])
+    (said,) = answer["notReplayed"]
+    assert said.endswith("metricsUtilization: what pods use is not known, only what they request")
 
 
 def test_without_budgets_nobody_knows(run: Run, write: Write) -> None:
@@ -285,4 +311,4 @@ def test_two_documents(run: Run, tmp_path) -> None:
 
 def test_a_field_that_the_descheduler_ignores(run: Run, write: Write, tmp_path) -> None:
     answer = asked(run, write, tmp_path, [node("n1", "4")], policy(interval="5m"))
-    assert answer["ignored"] == ['unknown field "interval", which the descheduler ignores']
+    assert (answer["policyIgnored"], answer["ignored"]) == (['unknown field "interval"'], [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,13 @@ from kschedctl.api.decoding import from_builtins
 from kschedctl.api.times import microseconds
 from kschedctl.cluster import FIELDS, Cluster, convert, without_nulls
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments
-from kschedctl.descheduling.descheduler import REPLAYED
+from kschedctl.descheduling.descheduler import REPLAYED, one_round
 from kschedctl.descheduling.evictions import EvictionCounter
-from kschedctl.descheduling.evictor import DefaultEvictor
-from kschedctl.descheduling.node_fit import NodeFit
 from kschedctl.descheduling.plugin import DeschedulingRound
 from kschedctl.descheduling.policy import PLUGINS, EvictionLimitsOfPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.snapshot import Settings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "descheduling"
 LISTS = ("nodes", "pods", "namespaces", "pvcs", "pdbs", "priorityClasses")
@@ -41,14 +41,15 @@ def recorded(name: str) -> list[Case]:
         return [json.loads(line) for line in lines]
 
 
-def fork(case: Case) -> Fork:
+def fork(case: Case, *, ended: bool = False) -> Fork:
     """The cluster of a case."""
     objects: dict[str, list[Any]] = {}
     for field, (version, kind) in KINDS.items():
         for document in case.get(field, ()):
             made = convert({"apiVersion": version, "kind": kind, **document})
             objects.setdefault(FIELDS[kind], []).append(made)
-    return Fork.of(Cluster(**{field: tuple(several) for field, several in objects.items()}))
+    cluster = Cluster(**{field: tuple(several) for field, several in objects.items()})
+    return Fork.of(cluster, Settings(ended=ended))
 
 
 def arguments(plugin: str, document: Case | None) -> PluginArguments:
@@ -57,25 +58,27 @@ def arguments(plugin: str, document: Case | None) -> PluginArguments:
 
 def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
     """A round on the case's cluster, and the list that fills with who is evicted; budgets allow everything."""
-    view, evicted = fork(case), list[str]()
-    seen = SeenPods(view, microseconds(case["now"]))
-    if "readyNodes" in case:
-        seen.ready = np.isin(view.nodes.names, case["readyNodes"])
+    evicted = list[str]()
+    seen, ended = (SeenPods(fork(case, ended=of_ended), microseconds(case["now"])) for of_ended in (False, True))
+    for side in (seen, ended) if "readyNodes" in case else ():
+        side.ready = np.isin(side.view.nodes.names, case["readyNodes"])
 
-    def carry_out(position: int, plugin: str) -> str:
-        evicted.append(view.pods.objects[position].key)
-        return ""
+    def into(side: SeenPods) -> Callable[[int, str], str]:
+        def carry_out(position: int, plugin: str) -> str:
+            evicted.append(side.view.pods.objects[position].key)
+            return ""
+
+        return carry_out
 
     limits = case.get("options", {})
     counter = EvictionCounter(
         seen,
         EvictionLimitsOfPolicy(limits.get("node"), limits.get("namespace"), limits.get("total")),
-        carry_out,
+        into(seen),
     )
-    fit = NodeFit(seen)
     given = arguments("DefaultEvictor", case[evictor])
     assert isinstance(given, DefaultEvictorArgs)
-    return DeschedulingRound(seen, fit, DefaultEvictor(given, seen, fit), counter), evicted
+    return one_round(given, counter, counter.of_others(ended, into(ended))), evicted
 
 
 def evicted_by(case: Case) -> list[str]:

@@ -7,8 +7,8 @@ import yaml
 from descheduler_cases import GOLDEN, Case, arguments
 
 import kschedctl
-from kschedctl.descheduling.arguments import DefaultEvictorArgs
-from kschedctl.descheduling.policy import EVICTOR
+from kschedctl.descheduling.arguments import DefaultEvictorArgs, RemoveFailedPodsArgs
+from kschedctl.descheduling.policy import EVICTOR, read_policy
 from kschedctl.errors import InputError
 
 TABLES: dict[str, list[Case]] = yaml.safe_load((GOLDEN / "validation.yaml").read_text())
@@ -37,6 +37,43 @@ def test_arguments(plugin: str, row: Case) -> None:
         return
     with pytest.raises(InputError):
         kschedctl.rebalance(cluster, policy)
+
+
+POLICIES: dict[str, list[Case]] = yaml.safe_load((GOLDEN / "policies.yaml").read_text())
+OF_POLICIES = [(test, row) for test, rows in POLICIES.items() for row in rows]
+
+
+def policy_of(row: Case) -> Case:
+    profiles = [
+        {"name": f"p{number}", "pluginConfig": [{"name": name, "args": args} for name, args in plugins.items()]}
+        for number, plugins in enumerate(row.get("profiles", ()))
+    ]
+    return {
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerPolicy",
+        "profiles": profiles,
+        **row.get("policy", {}),
+    }
+
+
+@pytest.mark.parametrize(("test", "row"), OF_POLICIES, ids=[f"{test}/{row['name']}" for test, row in OF_POLICIES])
+def test_policies(test: str, row: Case) -> None:
+    if not row["refused"]:
+        read_policy(policy_of(row))
+        return
+    with pytest.raises(InputError) as refused:
+        read_policy(policy_of(row))
+    assert refused.value.where
+
+
+def test_failed_pods_live_an_hour_where_nothing_is_said() -> None:
+    """TestDecodeDefaults, "use empty RemoveFailedPods, check MinPodLifetimeSeconds default"."""
+    (row,) = (row for row in POLICIES["TestDecodeDefaults"] if row["name"].startswith("use empty RemoveFailedPods"))
+    document = policy_of(row)
+    document["profiles"][0]["plugins"] = {"deschedule": {"enabled": ["RemoveFailedPods"]}}
+    ((_, run),) = read_policy(document).runs()
+    assert isinstance(run.arguments, RemoveFailedPodsArgs)
+    assert run.arguments.min_pod_lifetime_seconds == 3600
 
 
 DEFAULT = {"PodsWithLocalStorage", "SystemCriticalPods", "FailedBarePods", "DaemonSetPods"}
@@ -97,4 +134,4 @@ def test_protected_storage_classes(config: Case, classes: set[str]) -> None:
 
 
 def test_how_many_are_compared() -> None:
-    assert len(ROWS) == 75
+    assert (len(ROWS), len(OF_POLICIES)) == (75, 22)

@@ -114,8 +114,16 @@ class World:
 
 
 def best_nodes(world: World, name: str, where: dict[str, str]) -> list[str]:
-    """Where kube-scheduler may put a pod that waits, with the others in their places."""
-    objects = [made for made in world.objects if made["kind"] != "Pod"]
+    """Where kube-scheduler may put the pod that comes for an evicted one: while that is there, or else afterwards."""
+    (evicted,) = (made for made in world.objects if made["kind"] == "Pod" and made["metadata"]["name"] == name)
+    meta = {**evicted["metadata"], "name": "leaving", "uid": "leaving", "deletionTimestamp": NOW}
+    leaving = {**evicted, "metadata": meta, "spec": {**evicted["spec"], "nodeName": where[name]}}
+    return fitting(world, name, where, leaving) or fitting(world, name, where)
+
+
+def fitting(world: World, name: str, where: dict[str, str], *more: Json) -> list[str]:
+    """The best nodes for a pod that waits, with the others in their places."""
+    objects = [*more, *(made for made in world.objects if made["kind"] != "Pod")]
     for made in (made for made in world.objects if made["kind"] == "Pod"):
         own = made["metadata"]["name"]
         node, status = ("", {}) if own == name else (where[own], made["status"])

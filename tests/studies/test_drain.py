@@ -171,6 +171,18 @@ def test_unhealthy_pods_may_go_while_the_healthy_suffice(healthy: int, desired: 
     assert (len(report.moved), len(report.blocked)) == (int(moves), int(not moves))
 
 
+@pytest.mark.parametrize(("observed", "sick_too"), [(1, False), (2, True)])
+def test_a_budget_whose_status_is_out_of_date_allows_nothing(observed: int, sick_too: bool) -> None:
+    """eviction.go: observedGeneration < generation refuses what is allowed; pods that are not ready come before."""
+    changed = guarded(1, 2, 1)
+    changed["metadata"]["generation"] = 2
+    changed["status"]["observedGeneration"] = observed
+    report = drained([node("n1"), node("n2"), changed, replica("r1", "n1"), sick("r2")], "n1")
+    assert {moved.pod for moved in report.moved} == ({"d/r1", "d/r2"} if sick_too else {"d/r2"})
+    if not sick_too:
+        assert "d/b was changed, and its status does not tell of that yet" in report.blocked[0].why
+
+
 def test_a_successor_of_a_sick_pod_lets_a_healthy_one_go() -> None:
     """Two healthy pods of two that are needed: once the third runs again, one may go."""
     objects = [node("n1"), node("n2"), node("n3"), guarded(0, 2, 2)]

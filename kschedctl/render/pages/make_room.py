@@ -24,6 +24,7 @@ def make_room_page(report: MakeRoom, style: Style) -> Page:
         *_fragmented(report),
         *_moves(report, style, "Moves, one after the other"),
         *listed(report.placed, style, title="Fits then") * (len(report.moves) > 0),
+        *listed(report.also_placed, style, title="Other pods that wait, and get a node as well"),
         *pools_before_and_after(report.pools, style),
         *_missing(report),
         *_tried(report, style),

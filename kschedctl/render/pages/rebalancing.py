@@ -18,6 +18,7 @@ def rebalancing_page(report: Rebalancing, style: Style) -> Page:
         *interruption(report.interrupted, "the rounds so far"),
         paragraph(Marked(verdict, _tone(report)), rest),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
+        *_ignored(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *listed(
             report.steps,
@@ -27,6 +28,7 @@ def rebalancing_page(report: Rebalancing, style: Style) -> Page:
             title="Evictions, in this order",
             full=False,
         ),
+        *listed(report.removed, style, title="Pods that have ended, and are deleted"),
         *(listed(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
         *listed(report.placed, style, title="Pods that waited, and fit then"),
         *listed(report.held, style, title="Not evicted", full=False),
@@ -34,6 +36,13 @@ def rebalancing_page(report: Rebalancing, style: Style) -> Page:
         *listed(report.kept, style, title="Pods that DefaultEvictor keeps"),
         *(section("Commands of the first round", *commands) if report.commands else ()),
     )
+
+
+def _ignored(report: Rebalancing) -> Page:
+    if not report.policy_ignored:
+        return ()
+    sentence = f"{', '.join(report.policy_ignored)} of the policy, which the descheduler does not read"
+    return (paragraph(Marked("ignored:", Tone.WARNING), sentence),)
 
 
 def _target(step: RebalancingStep) -> Marked:

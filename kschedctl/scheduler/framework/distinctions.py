@@ -29,8 +29,10 @@ class Distinction(NamedTuple):
 
     def at(self, rows: Rows) -> Counts:
         """(F,): the values of the rows' domains, 0 for a row in none."""
-        codes = self.domains.codes[rows]
-        values = self.values().take(codes)
+        codes, known = self.domains.codes[rows], self.values()
+        if not len(known):  # no node has the label
+            return np.zeros(len(rows), np.int64)
+        values = known.take(codes)
         return values if self.domains.complete else np.where(codes < 0, 0, values)
 
     def of(self, row: int) -> int:

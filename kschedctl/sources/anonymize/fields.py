@@ -234,6 +234,7 @@ OF_EVICTIONS = ("daemon_set_pod", "do_not_disrupt", "deletion_cost", "config_sou
 FIELDS: dict[type, dict[str, Handler]] = {
     api.OwnerReference: {"name": _name, "uid": _name, "kind": _kind, "api_version": _api_group},
     api.ObjectMeta: _META,
+    api.PodDisruptionBudgetMeta: _META,
     api.PodMeta: {field: handler for field, handler in _META.items() if field != "annotations"},
     api.PodAnnotations: {
         **_named("group_name", "task_spec", "pod_group_name", "mirror"),

@@ -8,6 +8,7 @@ from kschedctl.api import objects as api
 
 KEPT: dict[type, str] = {
     api.ObjectMeta: "creation_timestamp deletion_timestamp",
+    api.PodDisruptionBudgetMeta: "creation_timestamp deletion_timestamp",
     api.PodMeta: "creation_timestamp deletion_timestamp",
     api.PodAnnotations: "pod_group_total_count pod_group_fast_admission",
     api.SelectorRequirement: "operator",

@@ -38,12 +38,16 @@ class Evictions:
         budgets = () if self._is_free(position) else self.budgets_of(position)
         if len(budgets) > 1:
             return f"{MORE_THAN_ONE}: {', '.join(budgets)}"
-        if not budgets or self._spare[budgets[0]] > 0:
+        if not budgets:
             return ""
-        pdb = self._budgets[budgets[0]]
+        pdb, spare = self._budgets[budgets[0]], self._spare[budgets[0]]
         desired = pdb.status.desired_healthy
-        healthy = desired + self._spare[budgets[0]]
+        healthy = desired + spare
         if not _ready(self._pod(position)) and (_always(pdb) or healthy >= desired > 0):
+            return ""
+        if pdb.status.observed_generation < pdb.metadata.generation:
+            return f"PodDisruptionBudget {budgets[0]} was changed, and its status does not tell of that yet"
+        if spare > 0:
             return ""
         needs = f": it needs {desired:,} healthy pods and has {healthy:,}" if desired else ""
         return f"PodDisruptionBudget {budgets[0]} allows no disruption now{needs}"
@@ -91,14 +95,16 @@ class Evictions:
 def _with_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
     """The budget; one that is new gets the status that the disruption controller would give it.
 
-    Of the workloads that it covers all pods are there, for all that can be seen. Raises InputError.
+    Of the workloads that it covers all pods are there, for all that can be seen, but for those that are being deleted
+    and have no node. Raises InputError.
     """
     least, most_away = pdb.spec.min_available, pdb.spec.max_unavailable
     if pdb.metadata.uid or pdb.status != PodDisruptionBudgetStatus() or (least is None and most_away is None):
         return pdb
     view = simulation.view
     covered = simulation.budgets.selected(key_of(pdb))[view.pods.info]
-    pods = [view.pods.objects[position] for position in np.flatnonzero(covered).tolist()]
+    positions = np.flatnonzero(covered & ((view.node >= 0) | ~view.pods.terminating[view.pods.info])).tolist()
+    pods = [view.pods.objects[position] for position in positions]
     healthy = sum(pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _ready(pod) for pod in pods)
     try:
         away = share(most_away or 0, len(pods), up=True)
@@ -106,7 +112,8 @@ def _with_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisrupt
     except InputError as error:
         raise InputError(error.what, where=f"PodDisruptionBudget {key_of(pdb)}") from None
     allowed = max(healthy - desired, 0) if pods else 0
-    return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed))
+    observed = pdb.metadata.generation
+    return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
 
 
 def _ready(pod: Pod) -> bool:

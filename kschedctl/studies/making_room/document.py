@@ -15,7 +15,7 @@ from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.controllers.job_limits import is_of_job
 from kschedctl.studies.making_room.fragmentation import fragmented
 from kschedctl.studies.making_room.movable import leaves_scratch
-from kschedctl.studies.making_room.room import PlanPart, RoomMaking
+from kschedctl.studies.making_room.room import PlanPart, RoomMaking, never_tried
 from kschedctl.studies.packing.pool_changes import pool_changes
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
@@ -33,6 +33,9 @@ def document(room: RoomMaking) -> MakeRoom:
         fits=not missing,
         moves=tuple(move for part in room.parts for move in _moves(room, part)),
         placed=tuple(PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.rows.items()),
+        also_placed=tuple(
+            PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.besides.items()
+        ),
         missing=tuple(missing),
         message=_message(simulation, missing),
         preempts=_preempts(room),
@@ -98,8 +101,8 @@ def _message(simulation: Simulation, missing: Sequence[str]) -> str:
     """kube-scheduler's words for the first pod that fits nowhere with what could be moved."""
     if not missing:
         return ""
-    position = simulation.view.pods.index[missing[0]]
-    return simulation.message(Position(position)) if simulation.framework(Position(position)) else ""
+    position = Position(simulation.view.pods.index[missing[0]])
+    return never_tried(simulation, position) or simulation.message(position)
 
 
 def _searched(room: RoomMaking) -> SearchedPlans | None:

@@ -24,8 +24,10 @@ from kschedctl.studies.basics.edits import is_made_again
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.controllers.job_limits import JOB_WOULD_FAIL, job_would_fail
 
-PLAIN, GUARDED, STATEFUL = 0, 1, 2
-"""How readily a pod is moved: one like others; one that a budget selects; one with an identity or scratch data."""
+PLAIN, GUARDED, STATEFUL, UNWILLING = 0, 1, 2, 3
+"""How readily a pod is moved: one like others; one that a budget selects; one with an identity or scratch data; one that
+prefers no eviction, by its annotation.
+"""
 
 
 class Movable(NamedTuple):
@@ -112,7 +114,8 @@ def _preferences(view: Fork, guarded: Bools) -> tuple[Rows, Rows, Amounts]:
     """(P,) each: reluctance, priority, and size as a share of all cpu and memory, in trillionths."""
     pods = view.pods
     stateful = pods.where(lambda info: owner_of(info.pod).kind == "StatefulSet" or leaves_scratch(info.pod))
-    reluctance = np.where(stateful, STATEFUL, np.where(guarded, GUARDED, PLAIN))
+    unwilling = pods.where(lambda info: info.pod.metadata.annotations.prefers_no_eviction is not None)
+    reluctance = np.select([unwilling, stateful, guarded], [UNWILLING, STATEFUL, GUARDED], PLAIN)
     columns = [view.resources[name] for name in (CPU, MEMORY)]
     whole = np.maximum(view.allocatable[:, columns].sum(axis=0), 1)
     size = (view.requests[:, columns] / whole * 10**12).astype(np.int64).sum(axis=1)

@@ -4,20 +4,23 @@ The node that a pod leaves is cordoned while pods are evicted from it, and a nod
 to fit is so from the very beginning: nobody comes back to where room is made, whenever the controller makes the pod
 again. A step is taken only where its budget allows it and the pod gets a node at once, without preemption.
 
+Where evicted pods terminate slowly those that are created instead are tried while they are still there.
+
 Pods that wait are in the queue meanwhile. What a step changes wakes them, and nobody decides whether they are tried
 before the pod that is made again or after it: plans are played in both orders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import NamedTuple
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Node
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import cordoned_node
@@ -40,6 +43,7 @@ class Rehearsal:
 
     ``cordoned``: those that the plan keeps cordoned now; ``seed`` decides between nodes that are equally good.
     ``waiting``: the pods that are tried whenever something has changed, ``first``: before the pod that is made again.
+    ``lingering``: pods that do not go at once, and the position that each has while it terminates.
     """
 
     scheduler: Scheduler
@@ -49,6 +53,7 @@ class Rehearsal:
     seed: int = 0
     waiting: tuple[Position, ...] = ()
     first: bool = False
+    lingering: Mapping[Position, Position] = field(default_factory=dict)
 
     def cordoning(self, rows: frozenset[Row]) -> Rehearsal:
         """A copy in which these are the nodes that the plan keeps cordoned."""
@@ -76,15 +81,26 @@ class Rehearsal:
                 return None
             source = Row(int(self.view.node[position]))
             evictions.evict(position)
-            if self.first:
-                self._try_waiting(simulation)
-            outcome = simulation.attempt(position) if come_back(simulation, [position]) else None
+            outcome = self._replaced(simulation, position, source)
             if outcome is None or outcome.row < 0 or outcome.victims:
                 return None
             evictions.back(position)
             moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
             self._try_waiting(simulation)
         return moved
+
+    def _replaced(self, simulation: Simulation, position: Position, source: Row) -> Outcome | None:
+        """What becomes of the pod that is made instead of one that was evicted from a node."""
+        leaving = self.lingering.get(position)
+        if leaving is not None:
+            self.view.assume(leaving, source)
+        if self.first:
+            self._try_waiting(simulation)
+        outcome = simulation.attempt(position) if come_back(simulation, [position]) else None
+        if leaving is not None:
+            self.view.forget(leaving)
+            outcome = outcome or simulation.attempt(position)
+        return outcome
 
     def _try_waiting(self, simulation: Simulation) -> None:
         """Whoever waits takes what is free; whom they would preempt is asked in the end."""

@@ -23,6 +23,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.parallel import Crew
 from kschedctl.studies.controllers.asked_pod import groups_of
+from kschedctl.studies.making_room.lingering import PlanCourse, lingering_course
 from kschedctl.studies.making_room.movable import movable
 from kschedctl.studies.making_room.rehearsal import PlayedMove, Rehearsal, play
 from kschedctl.studies.making_room.search import Plan, PlanSearch
@@ -34,6 +35,7 @@ SEEDS = 3
 Unit = tuple[Position, ...]
 """Pods that get their nodes together: the members of a gang, or one pod."""
 NOWHERE = frozenset[Row]()
+SIBLINGS = "they are of its own workload"
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,8 @@ class RoomMaking:
     """The plan as it grows; ``stage``: the cluster with all others placed that fit, and with the ``parts`` so far.
 
     ``taken``: what it is made of; ``hands``: who judges drafts side by side; ``done``: told of each that was judged.
-    ``left``: others that wait on; ``rows``: the pods that fit by now, and where. ``keep``: who does not move; ``nodes``
-    (N,): those that may be touched; ``before``: the cluster without any plan.
+    ``left``: others that wait on; ``rows``: the pods that fit by now, and where; ``besides``: others that do with the
+    plan. ``keep``: who does not move; ``nodes`` (N,): those that may be touched; ``before``: the cluster without any.
     """
 
     stage: Rehearsal
@@ -109,6 +111,7 @@ class RoomMaking:
     before: Rehearsal
     parts: list[PlanPart] = field(default_factory=list)
     rows: dict[Position, Row] = field(default_factory=dict)
+    besides: dict[Position, Row] = field(default_factory=dict)
     searches: list[PlanSearch] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
@@ -136,9 +139,15 @@ class RoomMaking:
         until = time.monotonic() + self.wishes.seconds
         for unit in self._units():
             self._advance(unit, (), NOWHERE)
+        hopeless = set[int]()
         for unit in self._units():
-            if not self._make_for(unit, until) or self.interrupted:
+            infos = {int(self.before.view.pods.info[position]) for position in unit}
+            fits = infos.isdisjoint(hopeless) and self._make_for(unit, until)
+            if self.interrupted:
                 return
+            if not fits:
+                hopeless |= infos
+                self.left += unit
 
     def _units(self) -> list[Unit]:
         """The pods that do not fit yet, in the order of the queue, gangs together."""
@@ -153,6 +162,8 @@ class RoomMaking:
         """Let one more unit fit, by moves where it has to be; whether it does."""
         if self._advance(unit, (), NOWHERE):
             return True
+        if any(never_tried(self.stage.simulation(), position) for position in unit):
+            return False
         plan, emptied = Plan(), NOWHERE
         for number in range(1, len(unit) + 1):
             members = unit[:number]
@@ -175,9 +186,11 @@ class RoomMaking:
 
     def _search(self, now: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], until: float) -> PlanSearch:
         """For the last of the members, beside the others."""
-        spared = {*self.wanted, *plan, *self._siblings(members[-1])}
-        may_move = movable(now.simulation(), self.nodes, self.keep, spared)
-        self.held = may_move.held
+        siblings = self._siblings(members[-1])
+        may_move = movable(now.simulation(), self.nodes, self.keep, {*self.wanted, *plan, *siblings})
+        rows = now.view.node[siblings]
+        own = int(np.count_nonzero((rows >= 0) & self.nodes[rows]))
+        self.held = may_move.held | ({SIBLINGS: own} if own else {})
         whole = members[-1:] == self._last_of(members)
 
         def accept(several: Sequence[Plan]) -> Iterator[bool]:
@@ -239,28 +252,26 @@ class RoomMaking:
         return bool(self._replays(unit, plan, emptied))
 
     def _replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """The plan played with several seeds, in both orders of the queue; none where one of them leaves out a pod."""
+        """The plan played with several seeds, in both orders of the queue; none where one of them leaves out a pod.
+
+        The same with pods that linger comes last.
+        """
+        course = PlanCourse(self.stage, unit, tuple(self.left), plan)
+        replays = self._played(course, emptied)
+        if replays and (lingering := lingering_course(course)) is not None:
+            others = self._played(lingering, emptied)
+            return replays + others if others else []
+        return replays
+
+    def _played(self, course: PlanCourse, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         replays = []
-        for first in (False, True) if plan else (False,):
+        for first in (False, True) if course.plan else (False,):
             for number in range(SEEDS):
-                replay = self._replayed(unit, plan, emptied, self.stage.seed + number, first=first)
+                replay = _replayed(course, emptied, self.stage.seed + number, first=first)
                 if replay is None:
                     return []
                 replays.append(replay)
         return replays
-
-    def _replayed(
-        self, unit: Unit, plan: Plan, emptied: frozenset[Row], seed: int, *, first: bool
-    ) -> ReplayedPlan | None:
-        """The cluster with a plan, all that waits in the queue; None where one of the unit does not fit."""
-        played = play(replace(self.stage, seed=seed, waiting=(*self.left, *unit), first=first), plan, emptied)
-        if played is None:
-            return None
-        stage = played[0].cordoning(NOWHERE)
-        rows = stage.placed()
-        if rows is None or any(rows[position] < 0 for position in unit):
-            return None
-        return ReplayedPlan(replace(stage, seed=self.stage.seed, waiting=()), played[1], rows)
 
     def _advance(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
         """Take the plan, if it holds."""
@@ -269,6 +280,7 @@ class RoomMaking:
             return False
         self.stage, moved, rows = replays[0]
         self.rows |= {position: rows[position] for position in unit}
+        self.besides |= {position: rows[position] for position in self.left if rows[position] >= 0}
         self.left = [position for position in self.left if rows[position] < 0]
         self.taken.append(PlanTaken(unit, plan, emptied))
         if plan:
@@ -277,6 +289,25 @@ class RoomMaking:
             ]
             self.parts.append(PlanPart(moved, emptied, targets))
         return True
+
+
+def _replayed(course: PlanCourse, emptied: frozenset[Row], seed: int, *, first: bool) -> ReplayedPlan | None:
+    """The cluster with a plan, all that waits in the queue; None where one of the unit does not fit."""
+    stage, unit, others, plan = course
+    played = play(replace(stage, seed=seed, waiting=(*others, *unit), first=first), plan, emptied)
+    if played is None:
+        return None
+    then = played[0].cordoning(NOWHERE)
+    rows = then.placed()
+    if rows is None or any(rows[position] < 0 for position in unit):
+        return None
+    return ReplayedPlan(replace(then, seed=stage.seed, waiting=()), played[1], rows)
+
+
+def never_tried(simulation: Simulation, position: Position) -> str:
+    """Why kube-scheduler never looks for a node for a pod as it is; empty where it does."""
+    outcome = simulation.settled(position, simulation.framework(position))
+    return outcome.message if outcome else ""
 
 
 def _selector(text: str) -> Selector:

@@ -28,6 +28,8 @@ from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.controllers.job_limits import is_of_job
 from kschedctl.studies.packing.pool_changes import pool_changes
+from kschedctl.studies.rebalancing.lingering import with_lingering
+from kschedctl.studies.rebalancing.removed_pods import RemovedPods, distinct
 from kschedctl.studies.rebalancing.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay
 from kschedctl.studies.what_if.shared_cluster import cluster_basis
 
@@ -48,21 +50,24 @@ def rebalance(
 
     Raises InputError.
     """
-    scheduler = Scheduler(cluster)
-    replay = EvictionReplay.of(scheduler, seed)
-    rebalancing = Rebalance(replay, replay.simulation.view.fork(), policy, microseconds(now))
+    more, lingering = with_lingering(cluster, policy.grace)
+    scheduler = Scheduler(more)
+    replay = EvictionReplay.of(scheduler, seed, lingering)
+    ended = Fork.of(cluster, scheduler.view.settings._replace(ended=True))
+    rebalancing = Rebalance(replay, replay.simulation.view.fork(), RemovedPods.of(ended), policy, microseconds(now))
     rebalancing.run(rounds, progress)
     return rebalancing.report(name, scheduler)
 
 
 @dataclass
 class Rebalance:
-    """Rounds as they go. ``before``: where pods were when they began; ``refused``: by round; ``placements``: those that
-    were there before.
+    """Rounds as they go. ``before``: where pods were when they began; ``ended``: the pods that have ended; ``refused``:
+    by round; ``placements``: those that were there before.
     """
 
     replay: EvictionReplay
     before: Fork
+    ended: RemovedPods
     policy: DeschedulerPolicy
     now: int
     refused: list[list[RefusedEviction]] = field(default_factory=list)
@@ -91,16 +96,19 @@ class Rebalance:
     def _round(self) -> None:
         replay, before = self.replay, len(self.replay.played)
         replay.begin()
+        removed = len(self.ended.removed)
         seen = SeenPods(replay.simulation.view.fork(), self.now, replay.came.copy(), self.policy.nodes)
         counter = EvictionCounter(seen, self.policy.limits, replay.carry_out)
-        evictors = run_round(self.policy, seen, counter)
+        of_ended = counter.of_others(*self.ended.seen(self.now, self.policy.nodes, replay.round))
+        evictors = run_round(self.policy, counter, of_ended)
         if not self.evicted:
             for evictor in evictors[:1]:
                 self.kept = evictor.kept(seen.on_ready)
         self.refused.append(counter.refused)
-        self.evicted.append(len(replay.played) - before)
-        placement = replay.placement()
-        self.loops = bool(self.evicted[-1]) and placement in self.placements
+        self.ended.refused.append(of_ended.refused)
+        moved, placement = len(replay.played) - before, replay.placement()
+        self.evicted.append(moved + len(self.ended.removed) - removed)
+        self.loops = bool(moved) and placement in self.placements
         self.placements.add(placement)
 
     # -- the document --------------------------------------------------------------------------------------------
@@ -113,17 +121,20 @@ class Rebalance:
         held = pods.table.columns.containers.values
         missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_HELD not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
-        basis["ignored"] = (*basis["ignored"], *self.policy.ignored)
         basis["undecided"] = basis["undecided"] or bool(missing)
-        held_back = list(self._held())
+        held_back = [*self._held(), *self.ended.held()]
         return Rebalancing(
             policy=name,
+            policy_ignored=self.policy.ignored,
             plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.runs())),
             steps=tuple(self._steps()),
             rounds=tuple(
-                DeschedulerRound(number + 1, evicted, len({refusal.position for refusal in refused}))
-                for number, (evicted, refused) in enumerate(zip(self.evicted, self.refused, strict=True))
+                DeschedulerRound(number + 1, evicted, distinct(refused) + distinct(of_ended))
+                for number, (evicted, refused, of_ended) in enumerate(
+                    zip(self.evicted, self.refused, self.ended.refused, strict=True)
+                )
             ),
+            removed=tuple(self.ended.report(self.replay.simulation.view.nodes.names)),
             held=tuple(held_back),
             quiet=self.quiet,
             loops=self.loops,
@@ -164,6 +175,7 @@ class Rebalance:
         for step in self.replay.played:
             if step.round == 1 and step.source != step.target:
                 yield kubectl.evict(pods[step.position])
+        yield from (kubectl.evict(pod) for pod in self.ended.of_round(1))
 
     def _held(self) -> Iterator[HeldBack]:
         """What the last round in which it was asked for was refused, by plugin and reason."""

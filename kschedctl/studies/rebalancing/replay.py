@@ -1,5 +1,8 @@
 """Evictions that the descheduler asks for, carried out one by one: the pod goes, and its successor is placed.
 
+The successor is tried while the pod still terminates on its node, and once more when that is over, if it fits nowhere.
+Those of StatefulSets come when the pod is gone.
+
 Then those are tried that waited before, as the eviction wakes them; whoever fits is there from then on.
 
 What would do harm is left out of the plan and told: a pod that nobody recreates, one that fits nowhere then, and what a
@@ -16,10 +19,12 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import is_made_again
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.controllers.job_limits import job_would_fail
+from kschedctl.studies.rebalancing.lingering import LingeringPods
 from kschedctl.studies.what_if.settling import come_back, pending
 
 ENDS_JOB = "its Job allows no more failed pods (backoffLimit)"
@@ -47,12 +52,14 @@ class PlayedEviction(NamedTuple):
 class EvictionReplay:
     """``simulation``: the cluster as it is by now, with all placed that waited and fit. ``came`` (P,): the pods that
     came to where they are by an eviction; ``spent``: those of this round, of which the budgets still lack one.
-    ``waiting``: who waits from the beginning; ``placed``: where those of them are that got a node.
+    ``lingering``: the pods that terminate; ``waiting``: who waits from the beginning; ``placed``: where those of them
+    are that got a node.
     """
 
     simulation: Simulation
     came: Bools
     evictions: Evictions
+    lingering: LingeringPods
     round: int = 0
     played: list[PlayedEviction] = field(default_factory=list)
     spent: list[Position] = field(default_factory=list)
@@ -61,13 +68,14 @@ class EvictionReplay:
     placed: dict[Position, Row] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, scheduler: Scheduler, seed: int) -> EvictionReplay:
-        """Raises KeyboardInterrupt."""
+    def of(cls, scheduler: Scheduler, seed: int, lingering: dict[str, str]) -> EvictionReplay:
+        """``lingering``: as for LingeringPods. Raises KeyboardInterrupt."""
         simulation = Simulation(scheduler, seed=seed, preemption=False)
+        slow = LingeringPods.taken_off(simulation.view, lingering)
         simulation.schedule(pending(simulation))
         if simulation.interrupted:
             raise KeyboardInterrupt
-        replay = cls(simulation, np.zeros(len(simulation.view.pods), np.bool_), Evictions(simulation))
+        replay = cls(simulation, np.zeros(len(simulation.view.pods), np.bool_), Evictions(simulation), slow)
         replay.waiting = pending(simulation)
         return replay
 
@@ -87,9 +95,7 @@ class EvictionReplay:
         if job_would_fail(self.simulation.view.pods.objects[position], self.simulation.view.objects):
             return ENDS_JOB
         source = Row(int(self.simulation.view.node[position]))
-        self.simulation.take_down([position])
-        come_back(self.simulation, [position])
-        outcome = self.simulation.attempt(position)
+        outcome = self._replaced(position, source)
         if outcome is None or outcome.row < 0:
             return self._undone(position, source, outcome.message if outcome else "")
         self.evictions.spend(position)
@@ -99,6 +105,17 @@ class EvictionReplay:
         self.played.append(PlayedEviction(self.round, plugin, position, source, outcome.row, outcome.tied, again))
         self._try_waiting()
         return ""
+
+    def _replaced(self, position: Position, source: Row) -> Outcome | None:
+        """What becomes of the pod that is created instead of one that is evicted from a node."""
+        self.simulation.take_down([position])
+        come_back(self.simulation, [position])
+        leaving = self.lingering.stay(position, source)
+        outcome = self.simulation.attempt(position)
+        if leaving is None:
+            return outcome
+        self.lingering.go(leaving)
+        return outcome if outcome is not None and outcome.row >= 0 else self.simulation.attempt(position)
 
     def _try_waiting(self) -> None:
         if self.waiting:

@@ -311,3 +311,63 @@ def test_the_plan_so_far_is_told_where_the_rest_of_the_pods_find_no_room() -> No
     report = room([*objects, waiting("3", "new"), waiting("4", "more")], "new", "more")
     assert (report.fits, len(report.moves), report.missing) == (False, 1, ("d/more",))
     assert "These moves make room for a part of the pods." in RENDERERS["table"](report, Style())
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"schedulerName": "volcano"}, 'no profile serves scheduler name "volcano" (served: default-scheduler)'),
+        ({"schedulingGates": [{"name": "hold"}]}, "waiting for scheduling gates: [hold]"),
+    ],
+    ids=["another scheduler's", "gated"],
+)
+def test_no_move_helps_a_pod_that_no_node_is_looked_for(spec: Json, message: str) -> None:
+    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3", **spec)])
+    assert (report.fits, report.moves, report.searched, report.message) == (False, (), None, message)
+
+
+def test_one_for_which_there_is_no_room_does_not_keep_others_from_theirs() -> None:
+    """huge (9) is of more priority and fits on no node; without it 3 of 4 cpus are to be had as ever."""
+    pods = [replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("9", "huge", priority=9), waiting("3")]
+    report = room([node("n1"), node("n2"), *pods], "huge", "new")
+    assert (report.fits, report.missing) == (False, ("d/huge",))
+    assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
+
+
+def test_who_comes_first_in_the_queue_keeps_what_it_would_take() -> None:
+    """b is held, so that n1 alone can be emptied. Each of the pods wants all of it: the first in the queue gets it."""
+    wants = [waiting("4", "first", priority=9), waiting("4", "second", priority=8)]
+    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), *wants], "first", "second")
+    assert [placed.pod for placed in report.placed] == ["d/first"]
+    assert report.missing == ("d/second",)
+
+
+def test_others_that_take_the_room_first_are_told() -> None:
+    """Both want 2 cpus of n1. The rival comes first, so that a and b have to leave n1, for n2 and n3."""
+    nodes = [node("n1"), node("n2", cpu="2"), node("n3", cpu="2")]
+    there = [replica("a", "n1", "2"), replica("b", "n1", "2")]
+    own = {"nodeSelector": {HOSTNAME: "n1"}}
+    report = room([*nodes, *there, waiting("2", "rival", priority=0, **own), waiting("2", **own)])
+    assert (report.fits, len(report.moves)) == (True, 2)
+    assert [(placed.pod, placed.node) for placed in report.also_placed] == [("d/rival", "n1")]
+    page = RENDERERS["table"](report, Style())
+    assert "Other pods that wait, and get a node as well" in page
+
+
+def test_siblings_are_not_sent_away_and_said_to_stay() -> None:
+    """r repels its own by host, and one of them is on either node."""
+    apart = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}}
+    there = [replica("a", "n1", **spec), replica("b", "n2", **spec)]
+    report = room([node("n1"), node("n2"), *there, replica("new", "", **spec)])
+    assert (report.fits, report.moves) == (False, ())
+    assert [(held.why, held.pods) for held in report.held] == [("they are of its own workload", 2)]
+
+
+def test_a_pod_that_prefers_no_eviction_moves_last() -> None:
+    """b is of more priority, and moves rather than a, whose annotation asks not to; without b there is nobody else."""
+    a, b = replica("a", "n1", "2"), replica("b", "n2", "2", priority=3)
+    a["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
+    assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/b", "n2", "n1")]
+    b["metadata"].pop("ownerReferences")
+    assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/a", "n1", "n2")]

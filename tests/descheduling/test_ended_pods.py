@@ -1,0 +1,103 @@
+"""Pods that have ended: deleted by what asks for them, within the limits, without a successor; values by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_lingering_pods import NOW, OLD, YOUNG, node, pod
+
+import kschedctl
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.rebalancing import Rebalancing
+
+Json = dict[str, Any]
+FAILED = {"name": "RemoveFailedPods", "args": {"reasons": ["OOMKilled", "Evicted"], "excludeOwnerKinds": ["Job"]}}
+LIFE = {"name": "PodLifeTime", "args": {"states": ["Failed", "Succeeded", "Running"], "maxPodLifeTimeSeconds": 3600}}
+
+
+def ended(name: str, phase: str = "Failed", reason: str = "", kind: str = "ReplicaSet", **status: Any) -> Json:
+    made = pod(name, "n1", "3", kind)
+    made["status"] = {"phase": phase, "reason": reason, **status}
+    return made
+
+
+def killed(name: str, kind: str = "ReplicaSet") -> Json:
+    state = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+    return ended(name, kind=kind, containerStatuses=[{"name": "c", "state": state}])
+
+
+def rebalanced(config: Json, *objects: Json, **more: Any) -> Rebalancing:
+    plugins = {"deschedule": {"enabled": [config["name"]]}}
+    profile = {"name": "p", "pluginConfig": [config], "plugins": plugins}
+    policy = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile], **more}
+    return kschedctl.rebalance(kschedctl.Cluster.from_objects([node("n1"), node("n2"), *objects]), policy, now=NOW)
+
+
+def test_pods_that_failed_for_a_reason() -> None:
+    pods = (killed("a"), ended("b", reason="Evicted"), ended("c", reason="Shutdown"), killed("d", "Job"))
+    report = rebalanced(FAILED, *pods, pod("e", "n1", "1"))
+    assert [(removed.pod, removed.node, removed.phase) for removed in report.removed] == [
+        ("d/a", "n1", "Failed"),
+        ("d/b", "n1", "Failed"),
+    ]
+    assert (report.steps, report.quiet, report.loops) == ((), True, False)
+    assert [entry.evicted for entry in report.rounds] == [2, 0]
+    assert len(report.commands) == 2
+    assert str(report) == "Nothing is evicted; 2 pods that have ended are deleted"
+    assert "Pods that have ended, and are deleted" in RENDERERS["table"](report, Style())
+
+
+def test_the_oldest_go_first_whether_they_have_ended_or_not() -> None:
+    """One eviction of all: of the two the one that runs is the older one."""
+    done = ended("done", "Succeeded")
+    done["metadata"]["creationTimestamp"] = "2026-05-02T00:00:00Z"
+    report = rebalanced(LIFE, done, pod("old", "n1", "1", created=OLD), maxNoOfPodsToEvictTotal=1)
+    assert [step.pod for step in report.steps] == ["d/old"]
+    assert report.removed[0].round == 2
+
+
+def test_they_hold_nothing() -> None:
+    """One that requests 3 of 4 cpus has ended, and takes none from one of 3 that leaves the other node."""
+    moving = pod("old", "n2", "3", created=OLD)
+    report = rebalanced(LIFE, ended("done", "Succeeded"), pod("young", "n2", "1", created=YOUNG), moving)
+    assert [(step.pod, step.target) for step in report.steps] == [("d/old", "n1")]
+    assert [removed.pod for removed in report.removed] == ["d/done"]
+
+
+@pytest.mark.parametrize(("least", "deleted"), [(2, 0), (1, 1)])
+def test_replicas_are_counted_with_those_that_run(least: int, deleted: int) -> None:
+    """Upstream indexes all pods by their owner, ended ones too: with one that runs of the same owner there are two."""
+    alone = rebalanced_with_replicas(least, killed("a"))
+    assert len(alone.removed) == deleted
+    sibling = pod("b", "n1", "1", created=YOUNG)
+    sibling["metadata"]["ownerReferences"] = killed("a")["metadata"]["ownerReferences"]
+    assert len(rebalanced_with_replicas(least, killed("a"), sibling).removed) == 1
+
+
+def rebalanced_with_replicas(least: int, *objects: Json) -> Rebalancing:
+    configs = [{"name": "DefaultEvictor", "args": {"minReplicas": least}}, FAILED]
+    profile = {"name": "p", "pluginConfig": configs, "plugins": {"deschedule": {"enabled": ["RemoveFailedPods"]}}}
+    policy = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile]}
+    return kschedctl.rebalance(kschedctl.Cluster.from_objects([node("n1"), node("n2"), *objects]), policy, now=NOW)
+
+
+def test_a_limit_keeps_some() -> None:
+    report = rebalanced(FAILED, killed("a"), killed("b"), killed("c"), maxNoOfPodsToEvictPerNode=2)
+    assert [entry.evicted for entry in report.rounds] == [2, 1, 0]
+    assert [entry.refused for entry in report.rounds] == [1, 0, 0]
+    assert report.held == ()
+
+
+def test_room_is_asked_of_nodes_without_those_that_have_ended() -> None:
+    """nodeFit: n2 has room for the 3 cpus that the pod requested, as long as the one that ended there holds none."""
+    there = ended("there", "Succeeded")
+    there["spec"]["nodeName"] = "n2"
+    configs = [{"name": "DefaultEvictor", "args": {"nodeFit": True}}, FAILED]
+    profile = {"name": "p", "pluginConfig": configs, "plugins": {"deschedule": {"enabled": ["RemoveFailedPods"]}}}
+    policy = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile]}
+    objects = [node("n1"), node("n2"), there, killed("a")]
+    assert len(kschedctl.rebalance(kschedctl.Cluster.from_objects(objects), policy, now=NOW).removed) == 1
+    objects.append(pod("full", "n2", "2"))
+    assert len(kschedctl.rebalance(kschedctl.Cluster.from_objects(objects), policy, now=NOW).removed) == 0
