@@ -25,8 +25,8 @@ from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.controllers.job_limits import JOB_WOULD_FAIL, job_would_fail
 
 PLAIN, GUARDED, STATEFUL, UNWILLING = 0, 1, 2, 3
-"""How readily a pod is moved: one like others; one that a budget selects; one with an identity or scratch data; one that
-prefers no eviction, by its annotation.
+"""How readily a pod is moved: one like others; one that a budget selects; one with an identity or scratch data; one
+whose annotation says that it prefers no eviction.
 """
 
 
