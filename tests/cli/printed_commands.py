@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache, partial
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
@@ -19,9 +20,10 @@ from kschedctl.cli.main import COMMANDS, app, load
 from kschedctl.cli.options import Source, feature_gates
 from kschedctl.render.page import UNFOLDED
 
-DATA = {"json": json.loads, "sarif": json.loads, "yaml": yaml.safe_load}
+DATA = {"json": json.loads, "sarif": json.loads, "yaml": partial(yaml.load, Loader=yaml.CSafeLoader)}
 NO_TEXT = ("svg", "png")
 MENTIONED = re.compile(rf"kschedctl (?:{'|'.join(map(re.escape, COMMANDS))})\b.*")
+command_of = cache(load)
 SOURCE = tuple(field.name for field in fields(Source))
 
 
@@ -33,7 +35,7 @@ def asked(arguments: list[str]) -> Answer | None:
 
 def forms(arguments: list[str]) -> list[str]:
     """The values of ``-o`` that the command has."""
-    command = load(arguments[0])
+    command = command_of(arguments[0])
     command = getattr(command, "commands", {}).get(arguments[1], command) if len(arguments) > 1 else command
     (output,) = (each for each in command.params if "--output" in each.opts)
     return [name for name in output.metavar.split("|") if "=" not in name and name not in NO_TEXT]
@@ -102,7 +104,7 @@ class _Texts(HTMLParser):
 
 def source_of(arguments: list[str]) -> Source:
     """The cluster that a command line names, as the program itself understands it. Raises what typer raises."""
-    command, rest = load(arguments[0]), arguments[1:]
+    command, rest = command_of(arguments[0]), arguments[1:]
     given = command.make_context(arguments[0], list(rest)).params
     values = {name: given[name] for name in SOURCE if name in given}
     source = Source(**{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()})

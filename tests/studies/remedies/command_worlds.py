@@ -52,7 +52,7 @@ class World(NamedTuple):
 def worlds() -> Iterator[tuple[str, World]]:
     with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
         recorded = json.load(file)["objects"]
-    for documents in (yaml.safe_load(demo.files()[0].read_text())["items"], recorded):
+    for documents in (yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"], recorded):
         for each in documents:
             if each["kind"] == "Pod" and not each["spec"].get("nodeName"):
                 name = f"{each['metadata']['namespace']}/{each['metadata']['name']}"

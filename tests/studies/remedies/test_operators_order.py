@@ -21,7 +21,9 @@ from kschedctl.studies.remedies.remedies import with_remedies
 from kschedctl.studies.remedies.search import MOST_TRIALS, RemedySearch
 
 RECORDING = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
-TABLE: dict[str, dict[str, Json]] = yaml.safe_load((Path(__file__).parent / "operators_order.yaml").read_text())
+TABLE: dict[str, dict[str, Json]] = yaml.load(
+    (Path(__file__).parent / "operators_order.yaml").read_text(), yaml.CSafeLoader
+)
 PODS = [(source, name) for source, pods in TABLE.items() for name in pods]
 
 

@@ -51,7 +51,7 @@ def test_a_class_by_which_the_new_pods_would_evict_their_siblings_is_refused() -
 
 
 def test_the_class_of_redis_is_refused_in_the_demo() -> None:
-    documents = yaml.safe_load(demo.files()[0].read_text())["items"]
+    documents = yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"]
     report = remedies(Cluster.from_objects(documents), "shop/redis-66c8d9f7b5-p6nql", RemedyWishes(1))
     assert not [each for each in report.remedies if "UsePriorityClass" in each.kinds]
     assert [line for line in report.impossible if "evicts pods of its own" in line]
