@@ -2,13 +2,14 @@
 
     python tests/benchmarks/make_cluster.py FOLDER
     python tests/benchmarks/bench_plans.py FOLDER [--seconds 180] [--jobs 2] [--cores 20 22 25] [--rounds 1] [--size 60]
+    python tests/benchmarks/bench_plans.py FOLDER --consolidate [--seconds 180] [--jobs 2]
 
 Milliseconds of CPU for each node that consolidate tries within so many seconds, with ``--jobs`` also the seconds that
 pass with so many processes; seconds of CPU for each pod that asks for so many cores (in that cluster one, two and three
 pods move for them), and for the rounds of a descheduler that evicts at most 500 pods. ``cycles``: as many full
-scheduling cycles of one pod the same machine runs in that time. ``--size`` sizes alone, for so many seconds, from a
-catalogue of 50 types, by NodePools and without: how far from the bound the set is (20,000 pods: a cluster of ``--nodes
-700 --pods 20000``).
+scheduling cycles of one pod the same machine runs in that time. ``--consolidate`` ends after the first of these.
+``--size`` sizes alone, for so many seconds, from a catalogue of 50 types, by NodePools and without: how far from the
+bound the set is (20,000 pods: a cluster of ``--nodes 700 --pods 20000``).
 """
 
 from __future__ import annotations
@@ -170,6 +171,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--cores", type=int, nargs="*", default=[20, 22, 25])
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--consolidate", action="store_true")
     parser.add_argument("--size", type=float, default=0)
     options = parser.parse_args()
     cluster = kschedctl.Cluster.from_paths(sorted(options.folder.glob("*.json")), assume_complete=True)
@@ -179,6 +181,8 @@ def main() -> None:
     cycle = cycle_seconds(cluster)
     for jobs in (1, *((options.jobs,) if options.jobs > 1 else ())):
         consolidate(cluster, options.seconds, jobs, cycle)
+    if options.consolidate:
+        return
     for cores in options.cores:
         start = process_time()
         room = kschedctl.make_room(cluster, [pod(cores)])

@@ -33,6 +33,11 @@ class KeptWeights(Mapping[str, Weights]):
         numbers = {key: of_infos.nonzero()[0].astype(np.int32) for key, of_infos in weights.items()}
         self._kept = {key: (chosen, weights[key][chosen]) for key, chosen in numbers.items()}
 
+    @classmethod
+    def of(cls, weights: Mapping[str, Weights]) -> KeptWeights:
+        """The weights in this form, which they may have already."""
+        return weights if isinstance(weights, cls) else cls(weights)
+
     def __getitem__(self, key: str) -> Weights:
         """(T,), made anew each time."""
         numbers, amounts = self._kept[key]
@@ -144,7 +149,7 @@ class RunningCounts:
 
 
 def _kept(what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> KeptWeights:
-    return view.memo_of_pods((NAME, what), lambda: KeptWeights(weights()), info)
+    return view.memo_of_pods((NAME, what), lambda: KeptWeights.of(weights()), info)
 
 
 def _tally(what: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
