@@ -564,6 +564,7 @@ class StoredJobSpec(Struct, frozen=True):
     suspend: bool | None = None
     template: PodTemplateSpec = PodTemplateSpec()
     backoff_limit: Int64 | None = None
+    pod_replacement_policy: str | None = None
 
 
 class StoredJobStatus(Struct, frozen=True):

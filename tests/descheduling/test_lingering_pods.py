@@ -69,6 +69,12 @@ def test_whoever_comes_after_it_is_gone_finds_it_empty(leaving: Json) -> None:
     assert target(rebalanced(node("n1"), node("n2"), leaving, other())) == "n1"
 
 
+@pytest.mark.parametrize(("policy", "node_name"), [("Failed", "n1"), ("TerminatingOrFailed", "n2")])
+def test_jobs_say_when_they_replace_a_pod(policy: str, node_name: str) -> None:
+    job = {"kind": "Job", "metadata": {"name": "a", "namespace": "d"}, "spec": {"podReplacementPolicy": policy}}
+    assert target(rebalanced(node("n1"), node("n2"), pod("a", "n1", "3", "Job"), other(), job)) == node_name
+
+
 def test_whoever_fits_nowhere_else_waits_until_it_is_gone() -> None:
     report = rebalanced(node("n1"), node("n2"), pod("a", "n1", "3"), other("2"))
     assert (target(report), report.steps[0].stays, report.unsafe) == ("n1", True, 0)

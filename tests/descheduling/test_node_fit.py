@@ -1,4 +1,4 @@
-"""Whether pods fit on a node as far as the descheduler looks, against its own table (v0.36), by name."""
+"""Whether pods fit on nodes as far as the descheduler looks, against its own tables (v0.36), by name."""
 
 from __future__ import annotations
 
@@ -43,7 +43,57 @@ def test_node_fit(row: Case) -> None:
     labels = {} if row.get("bare") else {"region": "main-region"}
     node = {"kind": "Node", "metadata": {"name": "node", "labels": labels}, "status": {"allocatable": offers}}
     others = [pod(f"other-{number}", other, "node") for number, other in enumerate(row.get("others", ()))]
-    view = Fork.of(Cluster.from_objects([node, *others, pod("p1", row, row.get("on", ""))]))
+    view = Fork.of(Cluster.from_objects([node, *others, pod("p1", row, row.get("node", ""))]))
     position = np.array([view.pods.index["default/p1"]])
     fits = NodeFit(SeenPods(view, 0)).anywhere(position, np.ones(1, np.bool_))
     assert bool(fits[0]) == row["fits"]
+
+
+ANY_OTHER: list[Case] = yaml.safe_load((GOLDEN / "any_other_node.yaml").read_text())
+LABEL = "kubernetes.io/desiredNode"
+GB = 10**9
+
+
+def resources(amounts: list[int]) -> Case:
+    cpu, memory, *more = amounts
+    named = zip(("ephemeral-storage", "example.com/custom-resource"), more, strict=False)
+    scaled = {name: str(amount * GB if name == "ephemeral-storage" else amount) for name, amount in named}
+    return {"cpu": f"{cpu}m", "memory": str(memory * GB), **scaled}
+
+
+def node_of(name: str, row: Case) -> Case:
+    cpu, memory, pods, *more = row["offers"]
+    spec: Case = {"unschedulable": row.get("cordoned", False)}
+    if row.get("tainted"):
+        spec["taints"] = [{"key": "hardware", "value": "gpu", "effect": "NoSchedule"}]
+    offers = {**resources([cpu, memory, *more]), "pods": str(pods)}
+    labels = {LABEL: row["label"]} if "label" in row else {}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": {"allocatable": offers},
+    }
+
+
+def pod_of(name: str, row: Case, **spec: Any) -> Case:
+    if "overhead" in row:
+        spec["overhead"] = resources(row["overhead"])
+    containers = [{"name": "c", "resources": {"requests": resources(row["requests"])}}]
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": {"containers": containers, **spec}}
+
+
+@pytest.mark.parametrize("row", ANY_OTHER, ids=lambda row: row["name"])
+def test_any_other_node(row: Case) -> None:
+    """The other pod, where there is one, is on node2."""
+    objects = [node_of(name, offered) for name, offered in row["nodes"].items()]
+    objects += [pod_of("other", row["other"], nodeName="node2")] if "other" in row else []
+    objects.append(pod_of("p1", row["pod"], nodeName=row["pod"]["node"], nodeSelector={LABEL: "yes"}))
+    view = Fork.of(Cluster.from_objects(objects))
+    position = np.array([view.pods.index["d/p1"]])
+    fits = NodeFit(SeenPods(view, 0)).any_other(position, np.ones(len(view.nodes), np.bool_))
+    assert bool(fits[0]) == row["fits"]
+
+
+def test_how_many_are_compared() -> None:
+    assert (len(ROWS), len(ANY_OTHER)) == (12, 15)

@@ -39,10 +39,10 @@ def rebalance(
 ) -> Answer:
     """What would the descheduler (v0.36) evict, where do the pods go, does it loop, and which budgets stop it?
 
-    Its plugins run in rounds: each pod that they evict is placed as kube-scheduler does it before the next is, and the
-    next round sees the result. What would lose a pod or leave it without a node is told, and is no step. Without
-    --policy: one that restores taints, required node affinity and pod anti-affinity, and spread constraints. Plugins
-    that are not replayed are told.
+    Its plugins run in rounds: kube-scheduler's own choice places the pod that comes for an evicted one, while that
+    still terminates and before the next is evicted, and the next round sees the result. What would lose a pod or leave
+    it without a node is told, and is no step. Without --policy: one that restores taints, required node affinity and
+    pod anti-affinity, and spread constraints. Plugins that are not replayed are told.
     """
     document = _document(policy) if policy else None
     cluster = load(source, live=WHAT_EVICTIONS_END)

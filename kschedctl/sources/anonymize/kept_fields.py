@@ -26,7 +26,7 @@ KEPT: dict[type, str] = {
     api.Taint: "effect",
     api.NodeStatus: "declared_features",
     api.WorkloadSpec: "pod_management_policy",
-    api.StoredJobSpec: "completion_mode",
+    api.StoredJobSpec: "completion_mode pod_replacement_policy",
     api.PodDisruptionBudgetSpec: "min_available max_unavailable unhealthy_pod_eviction_policy",
     api.PriorityClass: "preemption_policy",
     api.PersistentVolumeClaimSpec: "access_modes volume_mode",

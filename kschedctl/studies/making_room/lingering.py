@@ -14,7 +14,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import with_pods
-from kschedctl.studies.controllers.terminating import terminates_slowly, terminating
+from kschedctl.studies.controllers.terminating import Names, patient_jobs, terminates_slowly, terminating
 from kschedctl.studies.making_room.rehearsal import Rehearsal
 from kschedctl.studies.what_if.settling import after
 
@@ -31,7 +31,8 @@ class PlanCourse(NamedTuple):
 def lingering_course(course: PlanCourse) -> PlanCourse | None:
     """The same with those pods of the plan in the cluster that linger; None where that makes no difference."""
     stage, view = course.stage, course.stage.view
-    lingers = [position for position in course.plan if _lingers(view, position)]
+    patient = patient_jobs(view.cluster)
+    lingers = [position for position in course.plan if _lingers(view, position, patient)]
     if not lingers:
         return None
     leaving = {position: terminating(view.pods.objects[position], _node(view, position)) for position in lingers}
@@ -50,10 +51,10 @@ def lingering_course(course: PlanCourse) -> PlanCourse | None:
     return PlanCourse(then, moved(course.unit), moved(course.others), moved(course.plan))
 
 
-def _lingers(view: Fork, position: Position) -> bool:
+def _lingers(view: Fork, position: Position, patient: Names) -> bool:
     """Whether a pod may terminate slowly, and the one in its place has to do with pods like it."""
     info = view.pods.infos[view.pods.info[position]]
-    if not terminates_slowly(info.pod):
+    if not terminates_slowly(info.pod, patient):
         return False
     labels = view.namespace_labels.get(info.namespace, {})
     terms = (

@@ -21,13 +21,16 @@ from kschedctl.scheduler.engine.preemption.budgets import key_of
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import is_made_again
-from kschedctl.studies.controllers.eviction import Evictions
+from kschedctl.studies.controllers.eviction import MORE_THAN_ONE, Evictions
 from kschedctl.studies.controllers.job_limits import JOB_WOULD_FAIL, job_would_fail
 
 PLAIN, GUARDED, STATEFUL, UNWILLING = 0, 1, 2, 3
 """How readily a pod is moved: one like others; one that a budget selects; one with an identity or scratch data; one
 whose annotation says that it prefers no eviction.
 """
+
+NO_DISRUPTION = "their PodDisruptionBudget allows no disruption"
+SEVERAL_BUDGETS = "more than one PodDisruptionBudget selects them, which evictions do not support"
 
 
 class Movable(NamedTuple):
@@ -56,9 +59,7 @@ def movable(simulation: Simulation, among: Bools, keep: Selector | None, spared:
             counts[said[number]] += count
     free = np.flatnonzero(bound & ~held)
     guarded = _guarded(simulation)
-    refused = _refused_by_budgets(simulation, free, guarded)
-    if refused.any():
-        counts["their PodDisruptionBudget allows no disruption"] += int(refused.sum())
+    refused = _refused_by_budgets(simulation, free, guarded, counts)
     return Movable(free[~refused], dict(counts), *_preferences(view, guarded))
 
 
@@ -101,12 +102,17 @@ def _guarded(simulation: Simulation) -> Bools:
     return guarded
 
 
-def _refused_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools) -> Bools:
-    """(M,): which of the pods no budget lets go now; whether it does depends on whether they are ready, too."""
+def _refused_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, counts: Counter[str]) -> Bools:
+    """(M,): which of the pods no budget lets go now, counted by why; whether it does depends on whether they are ready,
+    too.
+    """
     refused = np.zeros(len(pods), np.bool_)
     evictions = Evictions(simulation)
     for place in np.flatnonzero(guarded[simulation.view.pods.info[pods]]).tolist():
-        refused[place] = bool(evictions.refusal(Position(int(pods[place]))))
+        position = Position(int(pods[place]))
+        if why := evictions.refusal(position):
+            refused[place] = True
+            counts[SEVERAL_BUDGETS if why.startswith(MORE_THAN_ONE) else NO_DISRUPTION] += 1
     return refused
 
 

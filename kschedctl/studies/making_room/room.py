@@ -96,9 +96,10 @@ class DraftTask(NamedTuple):
 class RoomMaking:
     """The plan as it grows; ``stage``: the cluster with all others placed that fit, and with the ``parts`` so far.
 
-    ``taken``: what it is made of; ``hands``: who judges drafts side by side; ``done``: told of each that was judged.
-    ``left``: others that wait on; ``rows``: the pods that fit by now, and where; ``besides``: others that do with the
-    plan. ``keep``: who does not move; ``nodes`` (N,): those that may be touched; ``before``: the cluster without any.
+    ``taken``: what it is made of; ``hands``: who judges drafts side by side; ``done``: told of each that was judged;
+    ``latest``: the replays of the last one. ``left``: others that wait on; ``rows``: the pods that fit by now, and
+    where; ``besides``: others that do with the plan. ``keep``: who does not move; ``nodes`` (N,): those that may be
+    touched; ``before``: the cluster without any plan.
     """
 
     stage: Rehearsal
@@ -118,6 +119,7 @@ class RoomMaking:
     taken: list[PlanTaken] = field(default_factory=list)
     hands: Crew[DraftTask, bool] | None = None
     done: Callable[[int], None] = lambda number: None
+    latest: dict[object, list[ReplayedPlan]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int) -> RoomMaking:
@@ -254,8 +256,14 @@ class RoomMaking:
     def _replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """The plan played with several seeds, in both orders of the queue; none where one of them leaves out a pod.
 
-        The same with pods that linger comes last.
+        The same with pods that linger comes last. What was asked for last is kept.
         """
+        asked = unit, plan, emptied, len(self.taken), len(self.left)
+        if asked not in self.latest:
+            self.latest = {asked: self._new_replays(unit, plan, emptied)}
+        return self.latest[asked]
+
+    def _new_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         course = PlanCourse(self.stage, unit, tuple(self.left), plan)
         replays = self._played(course, emptied)
         if replays and (lingering := lingering_course(course)) is not None:

@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Ints, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import returns, with_pods
-from kschedctl.studies.controllers.terminating import terminates_slowly, terminating
+from kschedctl.studies.controllers.terminating import patient_jobs, terminates_slowly, terminating
 
 
 class LingeringPods(NamedTuple):
@@ -50,9 +50,10 @@ def with_lingering(cluster: Cluster, grace: int | None) -> tuple[Cluster, dict[s
 
     ``grace``: how many seconds evictions give pods, None for what they say themselves.
     """
-    pods = cluster.pods
+    pods, patient = cluster.pods, patient_jobs(cluster)
     slow = np.array(
-        [returns(pod) and not pod.terminated and terminates_slowly(pod, grace) for pod in pods.templates], np.bool_
+        [returns(pod) and not pod.terminated and terminates_slowly(pod, patient, grace) for pod in pods.templates],
+        np.bool_,
     )
     named = np.array([bool(name) for name in pods.node.values], np.bool_)
     rows = np.flatnonzero(slow[pods.template] & named[pods.node.codes])

@@ -371,3 +371,16 @@ def test_a_pod_that_prefers_no_eviction_moves_last() -> None:
     assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/b", "n2", "n1")]
     b["metadata"].pop("ownerReferences")
     assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/a", "n1", "n2")]
+
+
+def test_pods_of_two_budgets_stay_and_it_is_said_why() -> None:
+    """eviction.go answers 500 for such a pod, however much both budgets allow."""
+    second = budget(5)
+    second["metadata"]["name"] = "c"
+    report = room(
+        [node("n1"), node("n2"), budget(5), second, replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
+    )
+    assert (report.fits, report.moves) == (False, ())
+    assert [(held.why, held.pods) for held in report.held] == [
+        ("more than one PodDisruptionBudget selects them, which evictions do not support", 2)
+    ]
