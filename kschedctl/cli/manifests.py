@@ -52,9 +52,9 @@ class Application(NamedTuple):
 def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE) -> dict[str, Application]:
     """The manifests to apply, what makes pods, has no UID and no node, and the cluster; each snapshot by its name.
 
-    The cluster is the files' where they hold a Node, else that of ``--snapshot`` or ``--demo``, else the live one. What
-    else the files hold is part of it. What names no namespace goes to ``namespace``, else to that of the live cluster's
-    context. Raises KschedctlError.
+    The cluster is the files' where they hold a Node or are all that there is, else that of ``--snapshot`` or
+    ``--demo``, else the live one. What else the files hold is part of it. What names no namespace goes to
+    ``namespace``, else to that of the live cluster's context. Raises KschedctlError.
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
@@ -74,9 +74,12 @@ class Surroundings(NamedTuple):
 def surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
-    """None where the files hold a Node, else ``--snapshot``, ``--demo`` or the live cluster. Raises KschedctlError."""
+    """None where the files hold a Node or are all that there is, else ``--snapshot``, ``--demo`` or the live cluster.
+
+    Raises KschedctlError.
+    """
     refuse_invalid_around(reading.around)
-    if reading.objects.get("Node") and not (source.demo or source.snapshot):
+    if (reading.objects.get("Node") or source.assume_complete) and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
     cluster = load(around, namespace, live=WHAT_LIMITS.and_also(live))

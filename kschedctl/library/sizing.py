@@ -8,7 +8,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
-from kschedctl.errors import UsageError
+from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.scenario import Scenario
 from kschedctl.reports.sizing import NodeSizing
@@ -58,7 +58,7 @@ def size(
     cluster, refused = _after(cluster, scenario, read, where)
     types = shapes_of_types(cluster, instance_types, node_labels or {}) if instance_types and not pools else None
     shapes = priced(shapes_of_pools(cluster, pool_label), instance_types) if types is None else types
-    _check(shapes, wishes)
+    _check(shapes, wishes, given=types is not None)
     return study.size(cluster, shapes, wishes, progress, workers=workers, not_created=[*lacking, *refused])
 
 
@@ -82,10 +82,18 @@ def _after(
     return after_steps(cluster, steps, files_of(steps, read, where), where)
 
 
-def _check(shapes: Sequence[NodeShape], wishes: SizingWishes) -> None:
-    """Raises UsageError where nothing can be bought, or only what a loss takes all at once."""
+def _check(shapes: Sequence[NodeShape], wishes: SizingWishes, *, given: bool) -> None:
+    """Raises UsageError where nothing can be bought, or only what a loss takes all at once, InputError for a price.
+
+    ``given``: whether instance types were.
+    """
     if not shapes:
+        if given:
+            raise UsageError("no nodes to buy: no instance type is on offer", hint="none has an available offering")
         raise UsageError("no nodes to buy", hint="--instance-types FILE, or a cluster with worker nodes")
+    for shape in shapes:
+        if below := next((price for price in shape.prices.values() if price is not None and price < 0), None):
+            raise InputError(f'the price of "{shape.name}" is negative: {below}', where="instanceTypes")
     zones = {zone for shape in shapes for zone in shape.zones if zone}
     if wishes.keep_zone_loss and len(zones) < 2:
         raise UsageError("nodes of one zone do not survive its loss", hint=f"zones: {', '.join(zones) or 'none'}")

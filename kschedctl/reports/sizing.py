@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, refused
+from kschedctl.reports.pool_change import PoolChange
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
@@ -47,7 +48,8 @@ class HomelessPods(Document, frozen=True):
 
 class NodeSizing(Report, frozen=True):
     """``shapes``: the best set of nodes that was found for ``pods`` pods, each of which gets a node in a replay of all;
-    ``alternatives``: others, the best first. ``bound``: what is needed at least by what pods request, in money where
+    ``alternatives``: all that were found, the best first; ``pools``: those of the cluster, now and with the best set;
+    ``bound``: what is needed at least by what pods request, in money where
     prices are known, else in nodes; ``proven``: at least by replays of all that cost less, of which ``refuted`` do not
     take all pods; ``cheapest``: none does, with nodes of each shape in its zones in turn. ``never``: pods that got no
     node of any set; where the search ended before one took all others, also those that got none of the best. Of
@@ -65,6 +67,7 @@ class NodeSizing(Report, frozen=True):
     refuted: int = 0
     shapes: tuple[SizedShape, ...] = ()
     alternatives: tuple[SizingAlternative, ...] = ()
+    pools: tuple[PoolChange, ...] = ()
     never: tuple[HomelessPods, ...] = ()
     not_created: tuple[NotCreated, ...] = ()
     tried: int = 0
@@ -112,7 +115,8 @@ class NodeSizing(Report, frozen=True):
         gap = 100 * (best / self.bound - 1) if self.bound else 0.0
         if gap < 0.5:
             return ""
-        cheaper = f"; none of {self.refuted:,} cheaper sets does" if self.cheapest and self.refuted else ""
+        none = f"none of {self.refuted:,} cheaper sets does" if self.refuted > 1 else "the only cheaper set does not"
+        cheaper = f"; {none}" if self.cheapest and self.refuted else ""
         return f" ({gap:.0f} % above it{cheaper})"
 
     def _but(self) -> str:

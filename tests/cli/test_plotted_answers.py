@@ -24,6 +24,7 @@ PLOTTED = {
     "consolidate": ["consolidate", "--demo"],
     "make-room": ["make-room", "shop/checkout-7d9f6c5b8-x2x4q", "--demo"],
     "rebalance": ["rebalance", "--demo"],
+    "size": ["size", "--demo"],
     "failures": ["failures", "--demo"],
     "whatif": ["whatif", '{"steps": [{"drain": {"nodes": ["general-a1"]}}]}', "--demo"],
     "pending": ["explain", "-A", "--demo"],

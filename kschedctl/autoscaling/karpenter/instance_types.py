@@ -127,7 +127,7 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
         except msgspec.ValidationError as error:
             raise InputError(str(error), where=where) from None
         except QuantityError as error:
-            raise InputError(str(error), where=where, hint=error.hint) from None
+            raise InputError(error.what, where=where, hint=error.hint) from None
         if made.name in types:
             raise InputError(f'two instance types are called "{made.name}"', where=where)
         types[made.name] = made

@@ -9,13 +9,14 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.manifests import Application, read_manifests
+from kschedctl.cli.option_groups.drawn import DrawnUntabled
 from kschedctl.cli.option_groups.karpenter import WHAT_POOLS_ARE, InstanceTypeInput
-from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import WorkOptions, exit_code
 from kschedctl.cli.scenario_file import ScenarioFile, read_scenario
 from kschedctl.cli.source import WHAT_LIMITS, LiveKinds, load
-from kschedctl.errors import UsageError
+from kschedctl.errors import ClusterError, UsageError
 from kschedctl.library import sizing as library
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.sizing.size import SizingWishes
@@ -25,6 +26,7 @@ EXAMPLES = (
     "kschedctl size --instance-types types.json --scale 1.5",
     "kschedctl size --scenario growth.yaml",
     "kschedctl size --instance-types types.json -f nodepools.yaml -f prod/",
+    "kschedctl size -f apps/ --assume-complete --instance-types types.json",
     "kschedctl size --pools --instance-types types.json --jobs 4",
     "kschedctl size -f apps/ --snapshot prod.ksnap --keep-zone-loss",
 )
@@ -79,7 +81,7 @@ class Sizes:
 
 
 @with_options
-def size(*, source: Source, view: Untabled, asked: InstanceTypeInput, sizes: Sizes, work: WorkOptions) -> Answer:
+def size(*, source: Source, view: DrawnUntabled, asked: InstanceTypeInput, sizes: Sizes, work: WorkOptions) -> Answer:
     """Which nodes would all workloads need, had they to be bought anew?
 
     Finds the cheapest set of nodes that takes all pods of the cluster, and of the manifests of -f, or the smallest
@@ -88,8 +90,8 @@ def size(*, source: Source, view: Untabled, asked: InstanceTypeInput, sizes: Siz
     pods, DaemonSets and volumes included. With scipy (pip install 'kschedctl[solver]') a solver proposes the first
     sets, and tells better what is needed at least.
     """
-    given = _given(source)
     types, wishes, workers = asked.types() or (), sizes.wishes(), work.workers
+    given = _given(source)
     steps = read_scenario(sizes.scenario) if sizes.scenario else ScenarioFile()
     with in_files(given.places), bars() as shown:
         report = library.size(
@@ -116,5 +118,9 @@ def _given(source: Source) -> Application:
         return Application(source, load(source, live=WHAT_COUNTS), [], {})
     if len(source.snapshot) > 1:
         raise UsageError("one cluster is sized", hint="name one --snapshot")
-    (given,) = read_manifests(source, None, WHAT_COUNTS).values()
+    try:
+        (given,) = read_manifests(source, None, WHAT_COUNTS).values()
+    except ClusterError as error:
+        whole = "--assume-complete where the files are all that there is"
+        raise ClusterError(error.what, where=error.where, hint=f"{error.hint}; {whole}") from None
     return given

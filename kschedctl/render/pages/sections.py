@@ -305,7 +305,8 @@ def pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
         if pool.nodes_before != pool.nodes_after
     }
     requested: dict[str, dict[str, float]] = {
-        pool.pool or NO_POOL[""]: {"now": pool.cpu_before or 0, "then": pool.cpu_after or 0} for pool in pools
+        pool.pool or NO_POOL[""]: {"now": round(pool.cpu_before or 0, 1), "then": round(pool.cpu_after or 0, 1)}
+        for pool in pools
     }
     return (
         *listed(pools, style, title="Pools, before and after"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Style, paragraph
 from kschedctl.render.pages.not_created import not_created_section
-from kschedctl.render.pages.sections import caveats, interruption
+from kschedctl.render.pages.sections import caveats, interruption, pools_before_and_after
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.sizing import NodeSizing
+from kschedctl.reports.sizing import NodeSizing, SizingAlternative
 from kschedctl.text.counts import counted
 
 
@@ -32,9 +32,19 @@ def sizing_page(report: NodeSizing, style: Style) -> Page:
             if report.shapes
             else ()
         ),
-        *(listed(report.alternatives[1:], style, title="Other sets") if len(report.alternatives) > 1 else ()),
+        *(_sets(report, style) if len(report.alternatives) > 1 else ()),
         *listed(report.never, style, title="Without a node"),
+        *pools_before_and_after(report.pools, style),
     )
+
+
+def _sets(report: NodeSizing, style: Style) -> Page:
+    """Each was replayed: all pods that any set takes got a node."""
+    return listed(report.alternatives, style, {"shapes": _replayed}, title="Sets of nodes, each replayed with all pods")
+
+
+def _replayed(some: SizingAlternative) -> Marked:
+    return Marked(f"✓ {some.shapes}", Tone.GOOD)
 
 
 def _least(report: NodeSizing) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts
@@ -11,23 +14,45 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.packing.pools import Pools
 
 
+class PoolState(NamedTuple):
+    """How many nodes and pods a pool has, and what pods request of it, in percent; None where it offers none."""
+
+    nodes: int = 0
+    pods: int = 0
+    cpu: float | None = None
+    memory: float | None = None
+
+
 def pool_changes(before: Fork, after: Fork, left: Bools | None = None) -> tuple[PoolChange, ...]:
     """The workers of each pool, of which those that are ``left`` (N,) are there in the end; None for all.
 
     ``after``: a fork with the same nodes. Nothing where no pool has other pods or nodes then.
     """
     pools = Pools.of(before)
-    there = pools.workers
-    left = there if left is None else left & there
-    nodes = _by_pool(pools, there), _by_pool(pools, left)
-    pods = _by_pool(pools, _pods(before) * there), _by_pool(pools, _pods(after) * left)
-    views = (before, there), (after, left)
-    shares = [_shares(pools, view, present, name) for name in (CPU, MEMORY) for view, present in views]
-    if all(same.tolist() == then.tolist() for same, then in (nodes, pods)):
+    return changes_between(pool_states(before, pools), pool_states(after, pools, left))
+
+
+def changes_between(before: Mapping[str, PoolState], after: Mapping[str, PoolState]) -> tuple[PoolChange, ...]:
+    """Each pool that there is before or after; nothing where none has other pods or nodes."""
+    none = PoolState()
+    pairs = {name: (before.get(name, none), after.get(name, none)) for name in sorted({*before, *after})}
+    if all(now[:2] == then[:2] for now, then in pairs.values()):
         return ()
-    columns = (*(counts.tolist() for counts in (*nodes, *pods)), *shares)
-    rows = zip(pools.names, *columns, strict=True)
-    return tuple(sorted((PoolChange(*row) for row in rows), key=lambda change: change.pool))
+    return tuple(_change(name, now, then) for name, (now, then) in pairs.items())
+
+
+def _change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
+    shares = now.cpu, then.cpu, now.memory, then.memory
+    return PoolChange(pool, now.nodes, then.nodes, now.pods, then.pods, *shares)
+
+
+def pool_states(view: Fork, pools: Pools, left: Bools | None = None) -> dict[str, PoolState]:
+    """The workers of each pool as they are, of those that are ``left`` (N,), None for all."""
+    there = pools.workers if left is None else pools.workers & left
+    nodes, pods = _by_pool(pools, there).tolist(), _by_pool(pools, _pods(view) * there).tolist()
+    shares = [_shares(pools, view, there, name) for name in (CPU, MEMORY)]
+    rows = zip(nodes, pods, *shares, strict=True)
+    return {name: PoolState(*row) for name, row in zip(pools.names, rows, strict=True)}
 
 
 def _pods(view: Fork) -> Counts:

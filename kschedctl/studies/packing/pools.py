@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Ints
 from kschedctl.api.node_pools import is_control_plane, pool_of
+from kschedctl.api.objects import Node
 from kschedctl.api.resource_names import EPHEMERAL_STORAGE, PODS
 from kschedctl.errors import UsageError
 from kschedctl.snapshot.fork import Fork
@@ -24,9 +26,9 @@ class Pools(NamedTuple):
     workers: Bools
 
     @classmethod
-    def of(cls, view: Fork) -> Self:
+    def of(cls, view: Fork, name: Callable[[Node], str] = pool_of) -> Self:
         known: dict[str, int] = {}
-        code = [known.setdefault(pool_of(node), len(known)) for node in view.nodes.objects]
+        code = [known.setdefault(name(node), len(known)) for node in view.nodes.objects]
         control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
         return cls(tuple(known), np.array(code, np.int32), ~(control | view.nodes.unschedulable))
 

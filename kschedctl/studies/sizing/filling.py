@@ -52,17 +52,23 @@ class FillLevels(NamedTuple):
 
 
 def crowded_out(program: PackingProgram, waiting: Iterable[str]) -> Bools:
-    """(S,): the shapes of which some pods that wait need one, and that others take the room of, who need none."""
-    needed = program.takes[_needing(program, waiting)].any(axis=0)
-    elsewhere = np.flatnonzero((program.takes & ~needed).any(axis=1))
-    return np.asarray(needed & program.takes[elsewhere].any(axis=0))
+    """(S,): the shapes of which some pods that wait need one, and that others take the room of, who need none.
 
-
-def _needing(program: PackingProgram, waiting: Iterable[str]) -> list[int]:
-    """The groups of those pods that not all shapes take which take any."""
+    None of them where pods need one of several such choices, or may have most shapes.
+    """
     groups = sorted({program.group_of[key] for key in waiting})
-    some = program.takes.any(axis=0)
-    return [group for group in groups if not program.takes[group][some].all()]
+    takes = np.unique(program.takes[groups], axis=0)
+    least = [row for row in takes if not (takes <= row).all(axis=1).sum() > 1]
+    if len(least) != 1 or 2 * least[0].sum() > program.takes.any(axis=0).sum():
+        return np.zeros(len(program.names), np.bool_)
+    elsewhere = np.flatnonzero((program.takes & ~least[0]).any(axis=1))
+    return np.asarray(least[0] & program.takes[elsewhere].any(axis=0))
+
+
+def _needing(program: PackingProgram, waiting: Iterable[str], crowded: Bools) -> list[int]:
+    """The groups of those pods that only these shapes take."""
+    groups = sorted({program.group_of[key] for key in waiting})
+    return [group for group in groups if not program.takes[group][~crowded].any()]
 
 
 def with_one_of_each(program: PackingProgram, counts: Counts) -> dict[str, int]:
@@ -79,13 +85,14 @@ def fillings(
     waiting: Sequence[str],
 ) -> list[FillLevels]:
     """For each of the shapes that are crowded out; ``nodes``: the rows of each shape's, where ``outcomes`` are."""
-    crowded = [program.names[at] for at in np.flatnonzero(crowded_out(program, waiting)).tolist()]
-    if not crowded:
+    crowded = crowded_out(program, waiting)
+    if not crowded.any():
         return []
-    room = program.requested[_needing(program, waiting)].max(axis=0)
+    room = program.requested[_needing(program, waiting, crowded)].max(axis=0)
+    names = [program.names[at] for at in np.flatnonzero(crowded).tolist()]
     usage = _FilledNodes(program, nodes, simulation, outcomes)
     some = room[[*program.shared, simulation.view.resources[PODS]]]
-    return [FillLevels(name, usage.full(usage.without_room(nodes[name], some))) for name in crowded if name in nodes]
+    return [FillLevels(name, usage.full(usage.without_room(nodes[name], some))) for name in names if name in nodes]
 
 
 class _FilledNodes:

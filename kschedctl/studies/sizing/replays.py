@@ -14,14 +14,19 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
+from kschedctl.api.node_pools import pool_of
 from kschedctl.api.objects import Node
+from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.basics.unknown import of_simulation
+from kschedctl.studies.packing.pool_changes import PoolState, pool_states
+from kschedctl.studies.packing.pools import Pools
 from kschedctl.studies.sizing.program import Counts
 from kschedctl.studies.sizing.shapes import NodeShape
 from kschedctl.studies.what_if.settling import pending, still_waiting
@@ -43,6 +48,7 @@ class NodeSets:
     zone_loss: bool = False
     unknown: Sequence[UnknownKind] = ()
     _replayed: dict[FrozenCounts, Waiting] = field(default_factory=dict)
+    _pools: dict[FrozenCounts, dict[str, PoolState]] = field(default_factory=dict)
     _latest: tuple[tuple[FrozenCounts, str], Replay] | None = None
 
     def __post_init__(self) -> None:
@@ -74,6 +80,15 @@ class NodeSets:
         """The sets of which ``waiting`` is known."""
         yield from ((dict(key), waiting) for key, waiting in self._replayed.items())
 
+    def pools(self, counts: Counts, *, anew: bool) -> dict[str, PoolState]:
+        """The pools of a set with all pods, none where it was not replayed here, nor is ``anew``.
+
+        Raises KeyboardInterrupt.
+        """
+        if frozen(counts) not in self._pools and anew:
+            self._placed(counts, "")
+        return self._pools.get(frozen(counts), {})
+
     def take_all(self, counts: Counts, homeless: Set[str]) -> bool:
         """Whether all pods but these get a node of such a set, after every loss. Raises KeyboardInterrupt."""
         if (known := self._replayed.get(frozen(counts))) is not None:
@@ -99,6 +114,8 @@ class NodeSets:
         """With the pods that still wait."""
         simulation, outcomes = self._replay(counts, zone)
         self.unknown = of_simulation(simulation)
+        if not zone:
+            self._pools[frozen(counts)] = pools_of(simulation.view)
         return simulation, [outcome.position for outcome in still_waiting(simulation, outcomes)]
 
     def _replay(self, counts: Counts, zone: str) -> Replay:
@@ -153,6 +170,11 @@ class NodeSets:
         """The zones that may be lost; "" for none."""
         used = (self.shapes[name] for name, number in counts.items() if number and self.zone_loss)
         return ["", *sorted({zone for shape in used for zone in shape.zones if zone})]
+
+
+def pools_of(view: Fork) -> dict[str, PoolState]:
+    """By pool, and by instance type where nodes name none."""
+    return pool_states(view, Pools.of(view, lambda node: pool_of(node) or node.metadata.labels.get(INSTANCE_TYPE, "")))
 
 
 def frozen(counts: Counts) -> FrozenCounts:

@@ -91,6 +91,11 @@ class SetSearch:
             self._probed = some[costs.index(min(costs))] if some else None
         return self._probed
 
+    def is_crowded(self, counts: Counts) -> bool:
+        """Whether pods wait on a set as others take the room that they need. Raises KeyboardInterrupt."""
+        helped = [key for key, takers in self.sets.waiting(counts).items() if takers]
+        return bool(crowded_out(self.program, helped).any()) and not self.sets.zone_loss
+
     def fillings(self, counts: Counts, waiting: Sequence[str]) -> list[FillLevels]:
         """How full nodes of a set get. Raises KeyboardInterrupt."""
         simulation, outcomes, nodes = self.sets.in_order(counts)
@@ -128,6 +133,7 @@ class _Growth:
         self._fewest, self._step = len(search.program.group_of) + 1, 1
         self._slack: tuple[float, ...] = ()
         self._filling: FillLevels | None = None
+        self._uncrowded_waiting: int | None = None
 
     def grow(self, helped: Mapping[str, tuple[str, ...]], waiting: int) -> None:
         """``helped``: the pods that wait, and the shapes of which one more node would take each now."""
@@ -137,8 +143,10 @@ class _Growth:
     def _uncrowd(self, waiting: Sequence[str]) -> bool:
         """Whether others take the room of those that wait; then a set where they do less."""
         search, crowded = self._search, crowded_out(self._search.program, waiting)
-        if not crowded.any():
+        fewer = self._uncrowded_waiting is None or len(waiting) < self._uncrowded_waiting
+        if not crowded.any() or not fewer or search.sets.zone_loss:
             return False
+        self._uncrowded_waiting = len(waiting)
         if self._filling is None:
             self._filling = search.probed(self.counts, waiting)
         else:

@@ -23,18 +23,20 @@ from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.pool_change import PoolChange
 from kschedctl.reports.sizing import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.basics.unknown import together
+from kschedctl.studies.packing.pool_changes import PoolState, changes_between
 from kschedctl.studies.sizing import highs
 from kschedctl.studies.sizing.closing import Closing, TriedSet, cheaper_sets, tried
 from kschedctl.studies.sizing.plain import PlainPacking
 from kschedctl.studies.sizing.pool_limits import above_limits
-from kschedctl.studies.sizing.program import Counts, Cut, program_of
-from kschedctl.studies.sizing.replays import NodeSets, messages
+from kschedctl.studies.sizing.program import Counts, Cut, named, program_of
+from kschedctl.studies.sizing.replays import NodeSets, messages, pools_of
 from kschedctl.studies.sizing.search import SearchedSet, SearchTask, SetSearch, grown, improved
 from kschedctl.studies.sizing.shapes import ON_EVERY_NODE, NodeShape, has_claims, more_of_each
 from kschedctl.studies.sizing.solved import SolvedPacking
@@ -90,7 +92,9 @@ def size(
     bare = replace(cluster, nodes=(), pods=NO_PODS)
     sizing = _Sizing(added(bare, [*pods, *more]), {shape.name: shape for shape in shapes}, wishes, workers)
     sizing.run(progress)
-    return structs.replace(sizing.report(tuple(_doubts(pods, wishes))), not_created=tuple(not_created))
+    before = pools_of(Scheduler(cluster).view) if cluster.nodes else {}
+    report = sizing.report(tuple(_doubts(pods, wishes)), before)
+    return structs.replace(report, not_created=tuple(not_created))
 
 
 def _is_placed_anew(pod: Pod) -> bool:
@@ -171,13 +175,13 @@ class _Sizing:
         search = self.search = self._search()
         plain = PlainPacking().starts(search.program)
         self.bound = self.proven = plain.bound
-        for counts in plain.sets[:1]:
-            search.sets.waiting(counts)
+        crowded = [named(counts) for counts in plain.sets[:1] if search.is_crowded(counts)]
         begun = search.packing.starts(search.program)
         self.bound = self.proven = search.bound = begun.bound
         self.starts = len(begun.sets)
         done = progress.begin("Sets of nodes", 2 * len(begun.sets))
-        good = self._grown(search, begun.sets, done)
+        starts = sorted(begun.sets, key=lambda counts: named(counts) not in crowded)  # what is wrong there is known
+        good = self._grown(search, starts, done)
         if good and not self.interrupted:
             self._improve(search, good, done)
         if self.sets and not self.interrupted:
@@ -255,8 +259,8 @@ class _Sizing:
 
     # -- the report --------------------------------------------------------------------------------------------------
 
-    def report(self, doubts: tuple[str, ...]) -> NodeSizing:
-        """All of it as a document."""
+    def report(self, doubts: tuple[str, ...], before: Mapping[str, PoolState]) -> NodeSizing:
+        """All of it as a document; ``before``: the pools that there are."""
         sets = self._told()
         best = sets[0] if sets else NodeSet({}, 0.0)
         doubts = (*doubts, *above_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
@@ -270,6 +274,7 @@ class _Sizing:
             refuted=self.refuted,
             shapes=tuple(self._shapes(best)),
             alternatives=tuple(map(self._alternative, sets)),
+            pools=self._pools(before, best.counts),
             never=tuple(_never(self.never)),
             tried=self.tried,
             candidates=self.starts,
@@ -281,6 +286,13 @@ class _Sizing:
             interrupted=self.interrupted,
             **self._basis(bool(doubts)),
         )
+
+    def _pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
+        """What is known of them: another process may have replayed the set, and who interrupts does not wait for it."""
+        if not (before and counts and self.search):
+            return ()
+        after = self.search.sets.pools(counts, anew=not self.interrupted)
+        return changes_between(before, after) if after else ()
 
     def _told(self) -> list[NodeSet]:
         """The best of each choice of shapes, the best first."""

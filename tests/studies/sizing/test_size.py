@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kschedctl
-from kschedctl.errors import UsageError
+from kschedctl.errors import InputError, UsageError
 from kschedctl.studies.basics.parallel import Workers
 from kschedctl.studies.sizing import highs
 from kschedctl.studies.sizing import size as study
@@ -201,6 +201,24 @@ def test_the_cheaper_ones_are_bought(large: float, wanted: dict[str, int]) -> No
 def test_nothing_to_buy_is_said() -> None:
     with pytest.raises(UsageError, match="no nodes to buy"):
         sized([pod("p", 1)])
+
+
+def test_types_that_are_not_on_offer_are_told() -> None:
+    with pytest.raises(UsageError, match="no instance type is on offer"):
+        sized([pod("p", 1)], instance_types=[{**instance_type("small", 4, 1.0), "offerings": []}])
+
+
+def test_a_negative_price_is_refused() -> None:
+    with pytest.raises(InputError, match=r'^instanceTypes: the price of "small" is negative: -1.0$'):
+        sized([pod("p", 1)], instance_types=[instance_type("small", 4, -1.0)])
+
+
+def test_a_quantity_of_a_type_that_is_none_is_shown_once() -> None:
+    wrong = instance_type("small", 4, 1.0)
+    wrong["resources"]["cpu"] = "four"
+    with pytest.raises(InputError) as error:
+        sized([pod("p", 1)], instance_types=[wrong])
+    assert str(error.value).count("four") == 1
 
 
 def test_pools_cost_what_their_types_cost() -> None:
