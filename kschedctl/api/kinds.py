@@ -453,3 +453,8 @@ def is_named(kind: str, name: object) -> bool:
     """Whether an object of this name is among those of its kind that are read."""
     only = KINDS[kind].only if kind in KINDS else frozenset()
     return not only or name in only
+
+
+def is_operated(kind: str) -> bool:
+    """Return whether the kind is one of custom resources whose operators create pods."""
+    return kind in KINDS and issubclass(KINDS[kind].struct, operator_resources.OperatorResource)

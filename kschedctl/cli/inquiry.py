@@ -31,7 +31,7 @@ from kschedctl.cli.manifests import (
 from kschedctl.cli.options import Source
 from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load, tell_read
-from kschedctl.cluster import LIMITS, Cluster, namespaced
+from kschedctl.cluster import ELSEWHERE, LIMITS, Cluster, namespaced
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -167,7 +167,7 @@ def _cluster(
 
 def _tell_taken_in(reading: ReadResult) -> None:
     """Say what is not explained itself, but is in the cluster now."""
-    unread = (*POD_HOLDERS, *LIMITS)
+    unread = (*POD_HOLDERS, *LIMITS, *ELSEWHERE)
     others = {kind: objects for kind, objects in reading.objects.items() if kind not in unread and objects}
     if others:
         counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in others.items())

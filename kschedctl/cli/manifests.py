@@ -13,9 +13,11 @@ import typer
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
+from kschedctl.api.kinds import is_operated, kind_in_api
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod, Resources, Struct
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT
+from kschedctl.api.operator_resources import CustomResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
@@ -29,6 +31,7 @@ from kschedctl.sources.quantities import check_quantities, pod_resources
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.sources.typed import typed as typed_document
 from kschedctl.studies.controllers.manifests import NOT_INSTALLED
+from kschedctl.text.counts import first_few
 
 log = logging.getLogger(__name__)
 Namespace = Annotated[
@@ -144,8 +147,23 @@ def tell_left_out(reading: ReadResult) -> None:
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
         log.warning("note: left out, as kinds that scheduling does not read and that make no pods here: %s", kinds)
+    _tell_custom_resources(reading)
     _tell_kustomizations(reading)
     tell_hooks(reading)
+
+
+def _tell_custom_resources(reading: ReadResult) -> None:
+    """Say which custom resources in the files would have pods that nobody here knows."""
+    operated = {kind: objects for kind, objects in reading.objects.items() if is_operated(kind)}
+    unknown = {
+        (resource.resource_kind if isinstance(resource, CustomResource) else kind_in_api(kind), resource.metadata.name)
+        for kind, objects in operated.items()
+        for resource in objects
+        if not resource.metadata.uid
+    }
+    if unknown:
+        listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])
+        log.warning("note: not checked: %s: their operators create pods, whose shape kschedctl cannot know", listed)
 
 
 def _tell_kustomizations(reading: ReadResult) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kschedctl.api.kinds import KINDS
-from kschedctl.api.operator_resources import OperatorResource
+from kschedctl.api.kinds import is_operated
+from kschedctl.api.ownership import Owner
 from kschedctl.cluster import ELSEWHERE, NOT_GIVEN, NOT_LISTED, Cluster
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
@@ -41,6 +41,13 @@ def find_waiting_elsewhere(
     return tuple(entry for entry in entries if namespace in (None, namespace_of(entry)))
 
 
+def find_holding_back(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:
+    """Return what keeps a workload from having pods: what waits in its stead, or the workload where it is suspended."""
+    title = str(workload)
+    waiting = find_waiting_elsewhere(cluster, workload.namespace, now)
+    return tuple(entry for entry in waiting if title in (entry.resource, *entry.part_of))
+
+
 def namespace_of(entry: WaitingElsewhere) -> str:
     """Return the namespace of what waits."""
     return entry.resource.partition(" ")[2].partition("/")[0]
@@ -53,8 +60,4 @@ def unread_elsewhere(cluster: Cluster) -> tuple[UnknownKind, ...]:
     resources of operators leave the verdict as it is.
     """
     gaps = ((kind, gap) for kind in ELSEWHERE if (gap := cluster.gap(kind)) and not gap.why.startswith(_NOT_ASKED_FOR))
-    return tuple(UnknownKind(kind, gap.why, CREATION if _is_operated(kind) else VERDICT) for kind, gap in gaps)
-
-
-def _is_operated(kind: str) -> bool:
-    return issubclass(KINDS[kind].struct, OperatorResource)
+    return tuple(UnknownKind(kind, gap.why, CREATION if is_operated(kind) else VERDICT) for kind, gap in gaps)
