@@ -88,6 +88,13 @@ Kubeconfig = Annotated[
 Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
 
 
+class Truth(StrEnum):
+    """The value of an option that is true unless it is set to false."""
+
+    TRUE = "true"
+    FALSE = "false"
+
+
 @dataclass(frozen=True)
 class Source(Builds):
     """Where the cluster comes from, and which scheduler looks at it."""
@@ -133,6 +140,14 @@ class Source(Builds):
         str | None,
         typer.Option("--request-timeout", metavar="DURATION", help="Timeout of a request or list: 30s; 0: none."),
     ] = None
+    assume_namespaces: Annotated[
+        Truth,
+        typer.Option(
+            "--assume-namespaces",
+            metavar="true|false",
+            help="Create the namespaces that manifests name and the cluster lacks, as helm --create-namespace does.",
+        ),
+    ] = Truth.TRUE
     cache: Annotated[
         bool,
         typer.Option("--cache", help="Keep what is read of a live cluster, and read only what changed the next time."),
