@@ -27,6 +27,7 @@ from kschedctl.render.tables import numbers, table_of
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import doubt
+from kschedctl.text.counts import counted, first_few
 
 NODES_SHOWN = 10
 
@@ -54,8 +55,10 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     ends = (paragraph(Marked(shape.ends_first, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
     stops = (paragraph("The next one:", *refused(shape.message, style)),) if shape.message else ()
     evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
+    pods_ahead = f"After {counted(len(shape.ahead), 'waiting pod')} ahead in the queue: {first_few(shape.ahead)}"
     return (
         headline,
+        *((paragraph(pods_ahead),) if shape.ahead else ()),
         *(ends if shape.ends_first else ()),
         *stops,
         *((paragraph(evicted),) if shape.evicts else ()),
