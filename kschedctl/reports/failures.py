@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.searches import SearchStart
@@ -104,6 +105,18 @@ class Failures(Report, frozen=True):
             pods=tuple(_shortened(worst)) if worst is not None else (),
             figures=figures,
         )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each simulated failure, the worst first."""
+        rows = [
+            (rank, loss.name, len(loss.nodes), loss.displaced, loss.unplaced, loss.evicted, loss.lost)
+            for rank, loss in enumerate(self.failures, 1)
+        ]
+        return CsvTable(("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost"), rows)
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods that some failure leaves without a node."""
+        return tuple(pod for failure in self.failures for group in failure.reasons for pod in group.pods)
 
 
 def _shortened(worst: Failure) -> Iterator[ShortPods]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.growth import NodeGrowth
-from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
@@ -94,3 +95,13 @@ class PendingPods(Report, frozen=True):
             figures |= {"newNodes": self.growth.nodes, "neverScheduled": self.growth.without}
         pods = (*(lacking.shortened for lacking in self.not_created), *(group.shortened for group in self.groups))
         return replace(summary, subject=self.scope, pods=pods, figures=figures)
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pending pod, after one for each workload that lacks pods."""
+        missing = [(workload.workload, NOT_CREATED, workload.headline) for workload in self.not_created]
+        waiting = [(pod, group.verdict, group.cause) for group in self.groups for pod in group.pods]
+        return CsvTable(("pod", "verdict", "cause"), [*missing, *waiting])
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pending pods."""
+        return tuple(pod for group in self.groups for pod in group.pods)

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, refused
@@ -240,3 +240,14 @@ class SimulationReport(Report, frozen=True):
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": len(self.evicted)},
         )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pod that was placed, stays pending or is evicted."""
+        placed = [(pod, "Scheduled", node, self.tied.get(pod, 1), "") for pod, node in self.placements.items()]
+        waiting = [(pod, group.verdict, "", "", group.message) for group in self.pending for pod in group.pods]
+        evicted = [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        return CsvTable(("pod", "verdict", "node", "tied", "message"), [*placed, *waiting, *evicted])
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods without a node."""
+        return tuple(pod for group in self.pending for pod in group.pods)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.unknown import reasons
 from kschedctl.text.printable import printable
@@ -173,6 +174,14 @@ class Report(Document, frozen=True):
             next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
         )
         return self.summarized(summary).fitting()
+
+    def csv_table(self) -> CsvTable | None:
+        """Return the main table of the report for ``-o csv``, or None if it has none."""
+        return None
+
+    def pod_names(self) -> Iterable[str] | None:
+        """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is about no pods."""
+        return None
 
     def to_markdown(self) -> str:
         """Markdown, like ``-o markdown``."""

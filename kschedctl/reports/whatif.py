@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import Column
+from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
@@ -162,3 +162,11 @@ class WhatIf(Report, frozen=True):
             pods=tuple(ShortPods(1, change.pod, change.workload, change.message) for change in newly),
             figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},
         )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pod whose fate changes."""
+        return to_csv_table(PodChange, self.changes)
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods that lose their node."""
+        return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
