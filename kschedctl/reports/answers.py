@@ -6,6 +6,7 @@ from typing import Any
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.summary import Report
 from kschedctl.text.counts import counted
 
@@ -60,3 +61,11 @@ class Answers(Report, frozen=True):
         """Return the pods of all clusters."""
         names = [answer.document.pod_names() for answer in self.answers]
         return None if None in names else tuple(pod for pods in names for pod in pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the problems of all clusters, each after the name of its cluster."""
+        return [
+            problem._replace(message=f"{answer.cluster}: {problem.message}")
+            for answer in self.answers
+            for problem in answer.document.gate_problems() or ()
+        ]

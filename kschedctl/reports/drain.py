@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
@@ -154,3 +155,15 @@ class Drain(Report, frozen=True):
             *(blocked.pod for blocked in self.blocked),
             *(pod for group in self.unplaced for pod in group.pods),
         )
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that block the drain, get no node, are lost, come back or are evicted."""
+        returned = "comes back to a drained node: it tolerates the cordon"
+        return [
+            *(GateProblem("eviction-blocked", f"Pod {blocked.pod}", blocked.why) for blocked in self.blocked),
+            *(group.gate_problem for group in self.unplaced),
+            *(workload.gate_problem for workload in self.not_created),
+            *(GateProblem("lost", f"Pod {pod}", "no controller creates it again") for pod in self.lost),
+            *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
+            *(pod.gate_problem for pod in self.evicted),
+        ]

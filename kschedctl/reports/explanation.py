@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
 from kschedctl.reports.pod_group import PodGroupReport
@@ -253,6 +255,8 @@ class PreemptionReport(Document, frozen=True):
         return f", would preempt {counted(victims, 'pod')} on {where}" if victims else ""
 
 
+FINE = ("Schedulable", "Bound", "Finished")
+"""Verdicts on a pod that has a node or gets one."""
 NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
 
 
@@ -394,3 +398,13 @@ class Explanation(Report, frozen=True):
     def pod_names(self) -> tuple[str, ...]:
         """Return the pod."""
         return (self.pod,)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the reason why the pod is not created or not scheduled."""
+        if self.not_created is not None and not self.not_created.past:
+            return [self.not_created.gate_problem]
+        if self.verdict in FINE:
+            return []
+        workload = re.search(r"\b([A-Z]\w+) ([a-z0-9.-]+/[a-z0-9.-]+)", self.stands_for)
+        fix = self.remedies[0].summary if self.remedies else ""
+        return [GateProblem("not-scheduled", workload[0] if workload else f"Pod {self.pod}", self.headline, fix)]

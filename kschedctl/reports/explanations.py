@@ -5,12 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
-from kschedctl.reports.explanation import NODE_HEADER, Explanation
+from kschedctl.reports.explanation import FINE, NODE_HEADER, Explanation
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-
-FINE = ("Schedulable", "Bound", "Finished")
-"""The verdicts on a pod that needs no help to get a node."""
 
 
 class Explanations(Report, frozen=True):
@@ -48,3 +46,7 @@ class Explanations(Report, frozen=True):
     def pod_names(self) -> tuple[str, ...]:
         """Return the explained pods."""
         return tuple(explanation.pod for explanation in self.explanations)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the problems of all explained pods."""
+        return [problem for explanation in self.explanations for problem in explanation.gate_problems()]

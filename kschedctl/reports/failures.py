@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import PodCount, Spread, UnplacedPods
@@ -117,6 +118,18 @@ class Failures(Report, frozen=True):
     def pod_names(self) -> tuple[str, ...]:
         """Return the pods that some failure leaves without a node."""
         return tuple(pod for failure in self.failures for group in failure.reasons for pod in group.pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the failures that leave pods without a node or evict some."""
+        return [
+            GateProblem(
+                "loss-not-borne",
+                f"{self.unit.capitalize()} {failure.name}",
+                f"{counted(failure.unplaced, 'pod')} without a node, {counted(failure.evicted, 'pod')} evicted",
+            )
+            for failure in self.failures
+            if not failure.safe
+        ]
 
 
 def _shortened(worst: Failure) -> Iterator[ShortPods]:

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanation import FINE, Explanation
+from kschedctl.reports.gate_problem import GateProblem, with_pod_count
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.summary import Report, ShortPods, Summary
@@ -105,3 +106,12 @@ class PendingPods(Report, frozen=True):
     def pod_names(self) -> tuple[str, ...]:
         """Return the pending pods."""
         return tuple(pod for group in self.groups for pod in group.pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that are not created or not scheduled, by cause."""
+        waiting = [
+            GateProblem("not-scheduled", f"Pod {group.pods[0]}", with_pod_count(len(group.pods), group.cause))
+            for group in self.groups
+            if group.verdict not in FINE
+        ]
+        return [*(workload.gate_problem for workload in self.not_created), *waiting]

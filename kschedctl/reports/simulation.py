@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem, with_pod_count
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
@@ -55,6 +56,12 @@ class UnplacedPods(Document, frozen=True):
     def shortened(self) -> ShortPods:
         return ShortPods(len(self.pods), self.pods[0], self.workload, self.message or self.verdict)
 
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        message = with_pod_count(len(self.pods), self.message or self.verdict)
+        return GateProblem("not-scheduled", self.workload or f"Pod {self.pods[0]}", message)
+
 
 class RetriedPods(Document, frozen=True):
     """Pods of a workload that fitted nowhere at first and were tried again.
@@ -86,6 +93,11 @@ class EvictedPod(Document, frozen=True):
     budgets: Annotated[tuple[str, ...], Column(beneath="budgets", every=True, place=2)] = ()
     fate: str = ""
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
+
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
 class Headroom(Document, frozen=True):
@@ -251,3 +263,11 @@ class SimulationReport(Report, frozen=True):
     def pod_names(self) -> tuple[str, ...]:
         """Return the pods without a node."""
         return tuple(pod for group in self.pending for pod in group.pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that are not created, get no node or are evicted."""
+        return [
+            *(workload.gate_problem for workload in self.not_created),
+            *(group.gate_problem for group in self.pending),
+            *(pod.gate_problem for pod in self.evicted),
+        ]

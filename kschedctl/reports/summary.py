@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from importlib import import_module
 from itertools import islice
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.unknown import reasons
 from kschedctl.text.printable import printable
 
@@ -182,6 +183,18 @@ class Report(Document, frozen=True):
     def pod_names(self) -> Iterable[str] | None:
         """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is about no pods."""
         return None
+
+    def gate_problems(self) -> Iterable[GateProblem] | None:
+        """Return what a CI gate objects to, or None if no gate asks for this kind of report."""
+        return None
+
+    def answers_of_sections(self) -> Mapping[str, str]:
+        """Return the one-line answer of each section that HTML folds away, by the section's title."""
+        return {}
+
+    def as_list(self) -> Document:
+        """Return the document whose main list becomes a DataFrame if this report has no CSV table."""
+        return self
 
     def to_markdown(self) -> str:
         """Markdown, like ``-o markdown``."""

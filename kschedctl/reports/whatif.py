@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
@@ -170,3 +171,11 @@ class WhatIf(Report, frozen=True):
     def pod_names(self) -> tuple[str, ...]:
         """Return the pods that lose their node."""
         return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that lose their node."""
+        return [
+            GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")
+            for change in self.changes
+            if change.change == "NewlyPending"
+        ]
