@@ -73,6 +73,12 @@ class ShortFix(Document, frozen=True):
     nodes: tuple[str, ...] = ()
     clears: int = 0
     commands: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
+    """Some of the waiting pods that take the room first, so that the pod still waits; empty if the fix holds."""
+    rival_count: int = 0
+    """The number of pods that take the room first."""
+    also_places: int = 0
+    """The number of other waiting pods that get a node with the fix, and get none without it."""
 
 
 class ShortPods(Document, frozen=True):
