@@ -24,7 +24,16 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.searches import SearchedNodes, SearchStart
-from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
+from kschedctl.reports.simulation import (
+    EvictedPod,
+    EvictionChain,
+    Headroom,
+    PodCount,
+    RetriedPods,
+    Spread,
+    UnplacedPods,
+    Variation,
+)
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 from kschedctl.text.fit_errors import sentence
 
@@ -173,9 +182,12 @@ def _then(group: RetriedPods) -> str:
     return f"{group.queue}{refused}" if group.queue else "scheduled"
 
 
-def evicted_section(evicted: Sequence[EvictedPod], style: Style) -> Page:
-    """The victims of preemption."""
-    return listed(evicted, style, {"target": _fate}, title="Evicted by preemption", full=False)
+def evicted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
+    """Build the list of preempted pods; below it, if replacements preempt or take their nodes again, the chain."""
+    page = listed(evicted, style, {"target": _fate}, title="Evicted by preemption", full=False)
+    if chain is None or not chain.goes_on:
+        return page
+    return (*page, paragraph(f"In the end: {chain.sentence}"))
 
 
 def _fate(evicted: EvictedPod) -> Cell:
