@@ -48,6 +48,8 @@ OF_KINDS = {
         "OtherScheduler",
         "BindVolume",
         "ForgetSelectedNode",
+        "RevertResize",
+        "IgnoreStorageCapacity",
     ),
     Price.ROOM: (
         "RepairNode",
