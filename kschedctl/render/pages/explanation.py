@@ -60,6 +60,8 @@ TOLD_BETTER = frozenset(
         "Tolerate",
         "LabelDomains",
         "CorrectNodeName",
+        "AddDomains",
+        "HonorPolicy",
     ]
 )
 """The advice that says in general what remedies say exactly."""

@@ -49,6 +49,8 @@ OF_KINDS = {
         "BindVolume",
         "ForgetSelectedNode",
         "StartCloudController",
+        "RevertResize",
+        "IgnoreStorageCapacity",
     ),
     Price.ROOM: (
         "RepairNode",
