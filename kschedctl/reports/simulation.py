@@ -96,6 +96,11 @@ class EvictedPod(Document, frozen=True):
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
     round: int = 1
 
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
+
 
 class EvictionChain(Document, frozen=True):
     """What becomes of evicted pods until nothing moves. Each pod is counted once, by where it is in the end."""
@@ -140,11 +145,6 @@ class EvictionChain(Document, frozen=True):
     def goes_on(self) -> bool:
         """Whether there is more to the chain than pods that are evicted once and come back elsewhere."""
         return bool(self.evicted_in_turn or self.outrun or self.returned)
-
-    @property
-    def gate_problem(self) -> GateProblem:
-        """Return what a CI gate objects to."""
-        return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
 class Headroom(Document, frozen=True):
