@@ -9,7 +9,7 @@ from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.reports.explanations import FINE
+from kschedctl.reports.explanation import FINE
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.unknown import undecided

@@ -44,7 +44,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
         *(growth_section(report.growth, style) if report.growth else unplaced_section(report.pending, style)),
         *(waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
         *retried_section(report.retried, style),
-        *evicted_section(report.evicted, style),
+        *evicted_section(report.evicted, style, report.chain),
         *headroom_section(report.headroom),
         *before_and_after(report.zones, report.nodes_changed),
         *variation_section(report.variation),
