@@ -27,6 +27,7 @@ from kschedctl.cli.manifests import (
     tell_hooks,
     tell_left_out,
     typed_manifest,
+    with_missing_namespaces,
 )
 from kschedctl.cli.options import Source
 from kschedctl.cli.pods import asking_for
@@ -130,8 +131,9 @@ def _world(source: Source, reading: ReadResult, where: Surroundings) -> Inquiry:
     keys = [key for key, place in places.items() if not own or place.file not in with_nodes]
     if not own:
         keys += [Owner("Pod", within or namespace or DEFAULT_NAMESPACE, name) for within, name in pods.names_in_full()]
+    cluster = _cluster(source, reading, objects, around)
     return Inquiry(
-        _cluster(source, reading, objects, around),
+        with_missing_namespaces(cluster, (identity(m.struct) for m in manifests), source),
         {identity(m.struct): m.struct for m in manifests},
         stored,
         tuple(dict.fromkeys(keys)),

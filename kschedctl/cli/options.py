@@ -188,6 +188,7 @@ class Source(Builds):
         }
         parts = [part for option, value in named.items() if value for part in (option, value)]
         complete = ["--assume-complete"] * self.assume_complete + ["--cache"] * self.cache
+        complete += ["--assume-namespaces=false"] * (self.assume_namespaces is Truth.FALSE)
         groups = [part for group in self.as_group for part in ("--as-group", group)]
         return files + ["-R"] * self.recursive + ["--demo"] * self.demo + complete + parts + groups
 

@@ -12,7 +12,7 @@ from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, not_admitted
 from kschedctl.text.counts import counted
 
 
@@ -118,10 +118,11 @@ class PendingPods(Report, frozen=True):
         return replace(summary, subject=self.scope, pods=pods, figures=figures)
 
     def csv_table(self) -> CsvTable:
-        """Return a row for each pending pod, after one for each workload that lacks pods."""
+        """Return rows for workloads that lack pods, for pending pods, and for what waits elsewhere."""
         missing = [(workload.workload, NOT_CREATED, workload.headline) for workload in self.not_created]
         waiting = [(pod, group.verdict, group.cause) for group in self.groups for pod in group.pods]
-        return CsvTable(("pod", "verdict", "cause"), [*missing, *waiting])
+        elsewhere = [(entry.resource, entry.state.value, entry.headline) for entry in self.waiting_elsewhere]
+        return CsvTable(("pod", "verdict", "cause"), [*missing, *waiting, *elsewhere])
 
     def pod_names(self) -> tuple[str, ...]:
         """Return the pending pods."""
@@ -134,4 +135,5 @@ class PendingPods(Report, frozen=True):
             for group in self.groups
             if group.verdict not in FINE
         ]
-        return [*(workload.gate_problem for workload in self.not_created), *waiting]
+        elsewhere = (entry.gate_problem for entry in not_admitted(self.waiting_elsewhere))
+        return [*(workload.gate_problem for workload in self.not_created), *waiting, *elsewhere]

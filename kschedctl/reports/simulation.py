@@ -16,7 +16,7 @@ from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted, not_admitted
 from kschedctl.text.counts import counted, first_few
 
 
@@ -332,5 +332,6 @@ class SimulationReport(Report, frozen=True):
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
+            *(entry.gate_problem for entry in not_admitted(self.waiting_elsewhere)),
             *(pod.gate_problem for pod in self.evicted),
         ]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
 
@@ -67,6 +68,11 @@ class WaitingElsewhere(Document, frozen=True):
         return self.resource.partition(" ")[0]
 
     @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        return GateProblem("not-scheduled", self.resource, self.headline)
+
+    @property
     def shortened(self) -> ShortPods:
         """Return what a summary says of it."""
         return ShortPods(self.pods or 0, "", self.resource, self.headline)
@@ -95,7 +101,7 @@ def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
 
 def is_not_admitted(waiting: Sequence[WaitingElsewhere]) -> bool:
     """Return whether something of the cluster waits for a decision of a queue or of a gang's scheduler."""
-    return any(entry.state is WaitingState.NOT_ADMITTED and entry.exists for entry in waiting)
+    return bool(not_admitted(waiting))
 
 
 def is_not_checked(waiting: Sequence[WaitingElsewhere]) -> bool:
@@ -104,3 +110,8 @@ def is_not_checked(waiting: Sequence[WaitingElsewhere]) -> bool:
         entry.state is WaitingState.NOT_CHECKED or (entry.state is WaitingState.NOT_ADMITTED and not entry.exists)
         for entry in waiting
     )
+
+
+def not_admitted(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:
+    """Return what of the cluster waits for a decision of a queue or of a gang's scheduler."""
+    return [entry for entry in waiting if entry.state is WaitingState.NOT_ADMITTED and entry.exists]
