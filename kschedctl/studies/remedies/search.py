@@ -30,10 +30,12 @@ ADDS = "AddNode"
 
 @dataclass(frozen=True)
 class RemedyWishes:
-    """Sets of up to ``max_changes``.
+    """Which sets of changes are searched for.
 
-    ``smallest``: no set that is larger than the smallest one that harms nobody, unless the manifest nearly named
-    something that exists: then also larger sets of corrections, with room for the pod where those need it. ``by``: made by this one alone, empty for anybody. ``only`` and ``without``: kinds of changes; no ``only``: all.
+    ``max_changes``: the most changes of a set. ``smallest``: no set that is larger than the smallest one that harms
+    nobody, unless the manifest nearly named something that exists: then also larger sets of corrections, with room for
+    the pod where those need it. ``by``: changes that this one alone can make, empty for anybody. ``only`` and
+    ``without``: kinds of changes; no ``only``: all kinds.
     """
 
     max_changes: int = 3

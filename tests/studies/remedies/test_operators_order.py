@@ -32,20 +32,13 @@ TABLE: dict[str, dict[str, Json]] = yaml.load(
 )
 NOT_YET = frozenset(
     {
-        "02-coredns-one-worker/in.yaml kube-system/dns-6bb-bbbbb",
-        "03-zone-outage-mindomains/in.yaml default/front-7-d",
         "04-longhorn-capacity/in2.yaml default/db-0",
-        "06-ds-equal-priority/in.yaml ops/agent-x2",
-        "06-ds-equal-priority/in2.yaml ops/agent-x2",
         "09-karpenter-empty-domain/in2.yaml default/api-5-a",
         "15-ca-from-zero-label/in.yaml default/iis-1-a",
         "15-ca-from-zero-label/in2.yaml default/iis-1-a",
         "16-ca-gpu-from-zero/in.yaml default/train-x",
         "21-deferred-resize/in.yaml default/late",
         "33-karpenter-subnet-zone/in.yaml dev/coder-1-a",
-        "pend/gpu-8",
-        "pend/cordoned-rack",
-        "pend/aff-field",
         "pend/pvc-nosc",
     }
 )

@@ -49,6 +49,7 @@ OF_KINDS = {
         "BindVolume",
         "ForgetSelectedNode",
         "StartCloudController",
+        "PublishResource",
     ),
     Price.ROOM: (
         "RepairNode",

@@ -14,10 +14,10 @@ from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix, on_node, on_pod
 from kschedctl.studies.remedies.fixes.prices import Price
-from kschedctl.studies.remedies.fixes.tried_node import TriedNode
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode, find_missing_host_with_data
 
 CORRECT, LABEL, WIDEN, OTHER, DROP, OTHER_HOST = 10, 30, 50, 59, 60, 130
-"""Another host in the place of one keeps nothing of what was wished for: it is pinned to something else."""
+"""To be pinned to another host keeps nothing of what was wished for, so it is dearer than not to be pinned."""
 RENAMED = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/os": "kubernetes.io/os",
@@ -47,6 +47,8 @@ def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
         text = f"select nodes by the label {right} instead of {key}"
         change = _with_selector(_renamed(key, right))
         yield Fix("CorrectSelector", (key, right), text, "author", on_pod(pod, change), CORRECT)
+    if find_missing_host_with_data(tried.trial, key, wanted.values):
+        return  # its files were there
     weakens, price = without(key, value)
     if wanted.found is not None:
         text = f"select nodes with {key}={wanted.found} instead of {value}"
