@@ -100,11 +100,12 @@ def explained(
         report = replace(report, new_node=launched(asked))
     if not remedies:
         return report
+    from kschedctl.studies.remedies.ranking import with_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
     from kschedctl.studies.remedies.remedies import with_remedies  # noqa: PLC0415 - a summary needs none
 
     report = with_remedies(report, asked)
     more = fixed(asked, report.new_node) if report.new_node else ()
-    return replace(report, remedies=(*report.remedies, *more)) if more else report
+    return replace(report, remedies=with_autoscaler_fixes(report.remedies, more)) if more else report
 
 
 def explained_together(reports: Sequence[Explanation]) -> Explanation | Explanations:

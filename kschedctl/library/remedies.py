@@ -22,6 +22,7 @@ from kschedctl.studies.explain import PodReference
 from kschedctl.studies.making_room.make_room import with_room
 from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.remedies.node_groups import CHANGE_GROUP
+from kschedctl.studies.remedies.ranking import with_autoscaler_fixes
 from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.remedies.search import RemedyWishes
 
@@ -76,7 +77,7 @@ def _with_node_groups(report: Remedies, asked: AskedPod, wishes: RemedyWishes, n
         return report
     told = new_node(asked, now, given)
     more = node_group_fixes(asked, told, now, given) if told else ()
-    return structs.replace(report, remedies=(*report.remedies, *more))
+    return structs.replace(report, remedies=with_autoscaler_fixes(report.remedies, more))
 
 
 def pending_remedies(

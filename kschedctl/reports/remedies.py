@@ -27,7 +27,8 @@ class Remedy(Document, frozen=True):
     typed, or read, to make the changes. ``kinds``: of each change, for --only and --without. ``victims``: the pods that
     the scheduler then evicts to make room, where the workload's other pods change with it in its whole rollout.
     ``restarts``: so many of its pods that run now are replaced. ``alternatives``: where the same can be done as well,
-    each replayed too.
+    each replayed too. ``step``: what the dearest change costs, by which fixes are ordered: "patience", "correction",
+    "room", "neighbour", "wish", "guarantee" or "loss".
 
     ``changes``: of each object, as it was read, either ``{"kind", "namespace", "name", "patch"}`` with RFC 6902
     operations, or ``{"create": object}``, or ``{"delete": {"kind", "namespace", "name"}}``. ``"anew": true`` beside a
@@ -47,6 +48,7 @@ class Remedy(Document, frozen=True):
     owner: str = ""
     owner_patch: JsonDict = {}
     restarts: int = 0
+    step: str = ""
 
     def shortened(self, clears: int = 0) -> ShortFix:
         """``clears``: how many pods get a node with it."""

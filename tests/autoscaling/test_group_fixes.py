@@ -129,8 +129,11 @@ def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
 def test_a_template_lacks_the_label_of_a_role() -> None:
     assert fixes(empty_group(), nodeSelector={"team": "shop"}) == [
         (
-            "Label the template of node group b team=shop",
-            ("# where the node group b is defined: label the template of node group b team=shop",),
+            "Add the node-template tag for label team=shop to node group b, whose template lacks it",
+            (
+                "# where the node group b is defined: add the tags "
+                "k8s.io/cluster-autoscaler/node-template/label/team=shop",
+            ),
         )
     ]
 

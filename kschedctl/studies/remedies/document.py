@@ -19,7 +19,7 @@ from kschedctl.studies.remedies.fixes.changes import Edited, Fix
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
-from kschedctl.studies.remedies.ranking import Ranked
+from kschedctl.studies.remedies.ranking import Ranked, step_of
 from kschedctl.studies.remedies.rollouts import RolledOut
 
 
@@ -56,6 +56,7 @@ def remedy_of(
         alternatives=ranked.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=dict(patch.patch) if patch else {},
+        step=step_of(trial).name.lower(),
     )
 
 

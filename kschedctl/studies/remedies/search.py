@@ -14,6 +14,7 @@ from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.catalogue import remedies_of
 from kschedctl.studies.remedies.fixes.changes import Fix
+from kschedctl.studies.remedies.fixes.image_platform import runs_on_no_feasible_node
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial, Trials
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
@@ -161,8 +162,10 @@ class RemedySearch:
         ]
 
     def _keep(self, trial: RemedyTrial) -> None:
-        """Unless one of its changes is not needed, or others lead to the same."""
+        """Keep the set unless a change is not needed, another set does the same, or the nodes cannot run the image."""
         if any(_objects(known) == _objects(trial) for known in self.found):
+            return
+        if trial.cycle is not None and runs_on_no_feasible_node(self.trials.base.pod, trial.cycle):
             return
         fewer = [combination for combination in combinations(trial.changes, len(trial.changes) - 1) if combination]
         if not any(

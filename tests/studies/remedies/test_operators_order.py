@@ -34,9 +34,6 @@ NOT_YET = frozenset(
     {
         "04-longhorn-capacity/in2.yaml default/db-0",
         "09-karpenter-empty-domain/in2.yaml default/api-5-a",
-        "15-ca-from-zero-label/in.yaml default/iis-1-a",
-        "15-ca-from-zero-label/in2.yaml default/iis-1-a",
-        "16-ca-gpu-from-zero/in.yaml default/train-x",
         "21-deferred-resize/in.yaml default/late",
         "33-karpenter-subnet-zone/in.yaml dev/coder-1-a",
         "pend/pvc-nosc",

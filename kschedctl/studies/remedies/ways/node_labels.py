@@ -13,6 +13,7 @@ from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix, on_node, on_pod
+from kschedctl.studies.remedies.fixes.image_platform import PLATFORMS
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode, find_missing_host_with_data
 
@@ -26,11 +27,6 @@ RENAMED = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 """Old label -> new. Reference: Well-Known Labels, Annotations and Taints, k8s.io/docs."""
-OF_IMAGES = {
-    "kubernetes.io/arch": frozenset({"amd64", "arm64", "arm", "386", "ppc64le", "s390x", "riscv64", "loong64"}),
-    "kubernetes.io/os": frozenset({"linux", "windows"}),
-}
-"""What an image is built for, as nodes say it: such a value is never a typo, and no other will do."""
 SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64"}
 TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
 OF_ROLES = ("", "true", "yes", "enabled")
@@ -67,7 +63,7 @@ def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
 
 def without(key: str, value: str) -> tuple[str, Price | None]:
     """What is given up where nodes are not required to have the label, and what that costs: an image stays as it is."""
-    if value in OF_IMAGES.get(RENAMED.get(key, key), ()):
+    if value in PLATFORMS.get(RENAMED.get(key, key), ()):
         return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
     return ANYWHERE, None
 
@@ -113,7 +109,7 @@ def _name(key: str) -> str:
 
 def is_misspelt(key: str, wrong: str, right: str, known: Collection[str]) -> bool:
     """Whether one value of a label is probably meant where another is written, which no node has."""
-    values = OF_IMAGES.get(RENAMED.get(key, key))
+    values = PLATFORMS.get(RENAMED.get(key, key))
     if values is not None and (wrong in values or wrong.lower() in SYNONYMS):
         return SYNONYMS.get(wrong.lower()) == right
     return is_typo(wrong, right, known)
