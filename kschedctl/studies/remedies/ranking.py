@@ -48,14 +48,17 @@ def step_of(trial: RemedyTrial) -> Price:
 
 
 def with_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy]) -> tuple[Remedy, ...]:
-    """Return the fixes of a pod and those of an autoscaler's node groups or pools, the cheapest step first.
+    """Return the fixes of a pod in their order, each fix of an autoscaler before the first that costs a dearer step.
 
     An autoscaler that can be put right adds the nodes itself, so nodes that somebody adds by hand are left out.
     """
     if not fixes:
         return tuple(remedies)
-    kept = [remedy for remedy in remedies if "AddNode" not in remedy.kinds]
-    return tuple(sorted((*kept, *fixes), key=lambda remedy: _STEPS.get(remedy.step, Price.LOSS)))
+    together = [remedy for remedy in remedies if "AddNode" not in remedy.kinds]
+    for fix in fixes:
+        dearer = (place for place, known in enumerate(together) if _STEPS[known.step] > _STEPS[fix.step])
+        together.insert(next(dearer, len(together)), fix)
+    return tuple(together)
 
 
 def _rank(trial: RemedyTrial) -> tuple[tuple[Price, ...], float, bool, int, str]:

@@ -50,6 +50,8 @@ OF_KINDS = {
         "ForgetSelectedNode",
         "StartCloudController",
         "PublishResource",
+        "RevertResize",
+        "IgnoreStorageCapacity",
     ),
     Price.ROOM: (
         "RepairNode",
