@@ -9,7 +9,7 @@ from kschedctl.api.json_values import object_at
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.new_node import autoscaler_fixes, new_node
 from kschedctl.library.pending import UNSCHEDULABLE
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
@@ -73,7 +73,7 @@ def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
     return explained(
         asked,
         lambda asked: new_node(asked, now),
-        lambda asked, told: node_group_fixes(asked, told, now),
+        lambda asked, told: autoscaler_fixes(asked, told, now),
         remedies=remedies,
     )
 

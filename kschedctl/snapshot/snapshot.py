@@ -130,9 +130,9 @@ class Snapshot:
 
     def _resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
         """Yield the rows and nodes that offer something else than before, or than the nodes that they are like."""
-        for at, node in nodes.items():
-            if at in self.resized or node.status.allocatable != self.nodes.objects[at].status.allocatable:
-                yield at, node
+        for row, node in nodes.items():
+            if row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable:
+                yield row, node
         for at, (like, node) in enumerate(more, len(self.nodes)):
             if like in self.resized or node.status.allocatable != self.nodes.objects[like].status.allocatable:
                 yield at, node

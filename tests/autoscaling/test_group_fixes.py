@@ -11,7 +11,7 @@ import pytest
 
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import Given
-from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.new_node import autoscaler_fixes, new_node
 from kschedctl.library.pods import asked_pod
 from kschedctl.library.remedies import remedies_with_room
 from kschedctl.studies.remedies.search import RemedyWishes
@@ -104,7 +104,7 @@ def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
     asked, given = asked_pod(cluster, "d/web"), Given([group])
     told = new_node(asked, NOW, given)
     assert told is not None
-    return [(fix.summary, fix.commands) for fix in node_group_fixes(asked, told, NOW, given)]
+    return [(fix.summary, fix.commands) for fix in autoscaler_fixes(asked, told, NOW, given)]
 
 
 def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:

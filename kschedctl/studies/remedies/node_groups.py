@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, object_at, objects_at, text_at
 from kschedctl.api.machines import MachinePool, MachineTemplateOwner
 from kschedctl.api.objects import Pod, Taint
 from kschedctl.api.pod_requests import pod_requests
@@ -150,7 +150,7 @@ def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
 
     Terms with other operators than In are left out.
     """
-    selected = {key: (value,) for key, value in pod.spec.node_selector.items()}
+    selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     terms = required(pod)
     if not terms:
         yield selected
@@ -169,8 +169,8 @@ def _missing_devices(id: str, template: JsonObject, labels: Mapping[str, str], p
     offered = object_at(object_at(template, "status"), "allocatable")
     requests = {name: amount.value() for name, amount in pod_requests(pod).items() if is_extended(name)}
     missing = {name: str(amount) for name, amount in requests.items() if amount and name not in offered}
-    taints = object_at(template, "spec").get("taints")
-    known = [Taint(*(str(each.get(key, "")) for key in ("key", "value", "effect"))) for each in taints or ()]
+    taints = objects_at(template, "spec", "taints")
+    known = [Taint(*(text_at(taint, key) for key in ("key", "value", "effect"))) for taint in taints]
     hints = {name: find_device_mark(name, {**labels, "id": id}, known) for name in missing}
     return missing if all(hints.values()) else None
 
@@ -179,8 +179,8 @@ def is_named_alike(pod: Pod, group: JsonObject) -> bool:
     """Return whether a word that the pod asks for is in the group's name, labels or taints."""
     template = object_at(group, "template")
     labels = object_at(object_at(template, "metadata"), "labels")
-    taints = object_at(template, "spec").get("taints") or ()
-    words = [str(group["id"]), *map(str, labels.values()), *(str(each.get("value", "")) for each in taints)]
+    taints = objects_at(template, "spec", "taints")
+    words = [str(group["id"]), *map(str, labels.values()), *(text_at(taint, "value") for taint in taints)]
     wanted = [value for each in iter_wanted_labels(pod) for values in each.values() for value in values]
     wanted += [name.rpartition("/")[2] for name in pod_requests(pod) if is_extended(name)]
     return any(word and (word in value or value in word) for word in words for value in wanted if len(value) > 1)

@@ -56,7 +56,7 @@ def with_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy]) -
         return tuple(remedies)
     together = [remedy for remedy in remedies if "AddNode" not in remedy.kinds]
     for fix in fixes:
-        dearer = (place for place, known in enumerate(together) if _STEPS[known.step] > _STEPS[fix.step])
+        dearer = (place for place, known in enumerate(together) if _STEPS.get(known.step, 0) > _STEPS[fix.step])
         together.insert(next(dearer, len(together)), fix)
     return tuple(together)
 

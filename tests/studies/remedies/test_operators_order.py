@@ -16,7 +16,7 @@ from golden_cases import SETTINGS, Json, family_lines
 from kschedctl import demo
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
-from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.new_node import autoscaler_fixes, new_node
 from kschedctl.library.pods import explained
 from kschedctl.reports.remedies import Remedy
 from kschedctl.scheduler.scheduler import Scheduler
@@ -33,9 +33,6 @@ TABLE: dict[str, dict[str, Json]] = yaml.load(
 NOT_YET = frozenset(
     {
         "04-longhorn-capacity/in2.yaml default/db-0",
-        "09-karpenter-empty-domain/in2.yaml default/api-5-a",
-        "33-karpenter-subnet-zone/in.yaml dev/coder-1-a",
-        "pend/pvc-nosc",
     }
 )
 """Rows that the order of fixes does not follow yet."""
@@ -94,7 +91,7 @@ def offered(source: str, name: str) -> tuple[Remedy, ...]:
     return explained(
         asked,
         lambda asked: new_node(asked, NOW, given),
-        lambda asked, told: node_group_fixes(asked, told, NOW, given),
+        lambda asked, told: autoscaler_fixes(asked, told, NOW, given),
         remedies=True,
     ).remedies
 
