@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
@@ -47,6 +48,8 @@ class Remedy(Document, frozen=True):
     owner: str = ""
     owner_patch: JsonDict = {}
     restarts: int = 0
+    chain: EvictionChain | None = None
+    """What becomes of the victims once their controllers recreate them; None without victims."""
 
     def shortened(self, clears: int = 0) -> ShortFix:
         """``clears``: how many pods get a node with it."""

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import counted
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -88,51 +89,6 @@ class EvictedPod(Document, frozen=True):
     fate: str = ""
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
     round: int = 1
-
-
-class EvictionChain(Document, frozen=True):
-    """What becomes of evicted pods until nothing moves. Each pod is counted once, by where it is in the end."""
-
-    evicted: int
-    """Pods that were evicted at least once."""
-    moved: int
-    """Pods that run on another node than the one from which they were evicted first."""
-    returned: int
-    """Pods that run on the node from which they were evicted first."""
-    pending: int
-    lost: int
-    """Pods that no controller recreates."""
-    rounds: int = 1
-    preempting: tuple[str, ...] = ()
-    """Evicted pods whose replacements evict others, by their keys."""
-    evicted_in_turn: tuple[str, ...] = ()
-    """Pods that replacements of evicted pods evict, by their keys."""
-    outrun: tuple[str, ...] = ()
-    """Preemptors, by their keys, whose victims come back to the node before them again and again."""
-
-    @property
-    def sentence(self) -> str:
-        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, ...``."""
-        fates = (
-            (self.moved, "comes back elsewhere", "come back elsewhere"),
-            (self.returned, "returns to its node", "return to their nodes"),
-            (self.pending, "stays Pending", "stay Pending"),
-            (self.lost, "is gone for good", "are gone for good"),
-        )
-        parts = ", ".join(counted(number, one, many) for number, one, many in fates if number)
-        text = f"evicts {counted(self.evicted, 'pod')}: {parts}" if parts else f"evicts {counted(self.evicted, 'pod')}"
-        if self.evicted_in_turn:
-            replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")
-            text += f"; {replacements} {first_few(self.evicted_in_turn)} in turn"
-        if self.outrun:
-            waits = "waits on" if len(self.outrun) == 1 else "wait on"
-            text += f"; replacements take the node again before {first_few(self.outrun)}, which {waits}"
-        return text
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether there is more to the chain than pods that are evicted once and come back elsewhere."""
-        return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 
 class Headroom(Document, frozen=True):

@@ -5,7 +5,12 @@ from __future__ import annotations
 from small import HOSTNAME, Json, node, pod, pod_spec, workload
 
 from kschedctl.cluster import Cluster
+from kschedctl.reports.remedies import Remedies
 from kschedctl.reports.simulation import SimulationReport
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.explain import stand_in_of
+from kschedctl.studies.remedies.remedies import remedies_of
+from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.simulate import simulate
 from kschedctl.studies.what_if.settling import settle
 
@@ -52,7 +57,7 @@ def test_a_victim_preempts_in_turn() -> None:
     assert chain is not None
     assert (chain.evicted, chain.moved, chain.returned, chain.pending, chain.lost, chain.rounds) == (2, 1, 0, 1, 0, 2)
     assert chain.sentence == (
-        "evicts 2 pods: 1 comes back elsewhere, 1 stays Pending; 1 replacement evicts d/low in turn"
+        "evicts 2 pods: 1 comes back elsewhere, 1 stays Pending, and 1 replacement evicts d/low in turn"
     )
     assert (report.placed, report.unplaced) == (1, 0)
 
@@ -127,4 +132,37 @@ def test_a_workload_of_the_manifest_is_counted_without_the_pods_that_it_evicts()
     assert (report.chain.pending, report.first_line()[1]) == (
         2,
         "2 of 2 pods get a node, 2 pods evicted, 2 of them without another node",
+    )
+
+
+def another_class(*objects: Json) -> Remedies:
+    """The fixes of the waiting pod d/waiting by a higher PriorityClass."""
+    cluster = Cluster.from_objects([CLASSES[0], *objects])
+    return remedies_of(stand_in_of(Scheduler(cluster), "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"})))
+
+
+def test_a_class_whose_victims_take_the_room_again_is_no_fix() -> None:
+    """The agent's DaemonSet recreates it before web has stopped, and its only obstacle is not nominated affinity."""
+    waiting = pod("waiting", cpu="2", **only_on("n1"), **apart_from("agent"))
+    agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
+    found = another_class(node("n1"), agent, owned("ReplicaSet", "web", "n1", "3"), waiting)
+    assert found.remedies == ()
+    assert any("whose replacements take the node again" in line for line in found.impossible)
+
+
+def test_a_class_says_what_becomes_of_the_victims() -> None:
+    """urgent evicts mid, whose replacement evicts low from n2; low waits."""
+    objects = [
+        node("n1"),
+        node("n2"),
+        owned("ReplicaSet", "mid", "n1", "4", priority=50),
+        owned("ReplicaSet", "low", "n2", "4", priority=0),
+    ]
+    (fix,) = another_class(*objects, pod("waiting", cpu="4", **only_on("n1"))).remedies
+    assert fix.victims == ("d/mid", "d/low")
+    assert fix.chain is not None
+    assert (fix.chain.moved, fix.chain.pending, fix.chain.evicted_in_turn) == (1, 1, ("d/low",))
+    assert fix.weakens == (
+        "it goes before pods of lower priority; evicts d/mid, d/low: 1 comes back elsewhere, 1 stays Pending, and"
+        " 1 replacement evicts d/low in turn"
     )

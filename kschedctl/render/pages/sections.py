@@ -23,13 +23,13 @@ from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Serie
 from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_of
 from kschedctl.reports.capacity import ShapeCapacity
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.searches import SearchedNodes, SearchStart
 from kschedctl.reports.simulation import (
     EvictedPod,
-    EvictionChain,
     Headroom,
     PodCount,
     RetriedPods,

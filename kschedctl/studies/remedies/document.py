@@ -40,7 +40,9 @@ def remedy_of(
     victims = rolled.victims if rolled else trial.victims
     if victims:
         harm = f" ({trial.harm})" if trial.harm else ""
-        weakens.append(f"evicts {', '.join(victims)}{harm}")
+        chain = rolled.chain if rolled else None
+        fates = chain.fates if chain and chain.lost < chain.evicted else ""  # what is lost stands in the harm
+        weakens.append(f"evicts {', '.join(victims)}{harm}{fates}")
     written = own in trial.edits and _is_written(trial.edits[own])
     patch = _owner_patch(trial, edits or trial.edits, own) if written else None
     return Remedy(
@@ -53,6 +55,7 @@ def remedy_of(
         kinds=tuple(fix.kind for fix in fixes),
         victims=victims,
         restarts=rolled.restarted if rolled else 0,
+        chain=rolled.chain if rolled else None,
         alternatives=ranked.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=dict(patch.patch) if patch else {},

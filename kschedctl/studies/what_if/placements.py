@@ -12,7 +12,8 @@ from kschedctl.api.arrays import Amounts, Bools, Ints, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
-from kschedctl.reports.simulation import EvictedPod, EvictionChain, Headroom, PodCount, RetriedPods, UnplacedPods
+from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
 from kschedctl.scheduler.engine.permit import SOMEBODY_WAITS, run_permit
 from kschedctl.scheduler.engine.rejectors import NONE
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
