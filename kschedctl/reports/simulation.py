@@ -7,9 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.gate_problem import GateProblem, with_pod_count
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
@@ -56,6 +57,12 @@ class UnplacedPods(Document, frozen=True):
     def shortened(self) -> ShortPods:
         return ShortPods(len(self.pods), self.pods[0], self.workload, self.message or self.verdict)
 
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        message = with_pod_count(len(self.pods), self.message or self.verdict)
+        return GateProblem("not-scheduled", self.workload or f"Pod {self.pods[0]}", message)
+
 
 class RetriedPods(Document, frozen=True):
     """Pods of a workload that fitted nowhere at first and were tried again.
@@ -89,6 +96,11 @@ class EvictedPod(Document, frozen=True):
     fate: str = ""
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
     round: int = 1
+
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
 class Headroom(Document, frozen=True):
@@ -247,3 +259,22 @@ class SimulationReport(Report, frozen=True):
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": len(self.evicted)},
         )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pod that was placed, stays pending or is evicted."""
+        placed = [(pod, "Scheduled", node, self.tied.get(pod, 1), "") for pod, node in self.placements.items()]
+        waiting = [(pod, group.verdict, "", "", group.message) for group in self.pending for pod in group.pods]
+        evicted = [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        return CsvTable(("pod", "verdict", "node", "tied", "message"), [*placed, *waiting, *evicted])
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods without a node."""
+        return tuple(pod for group in self.pending for pod in group.pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that are not created, get no node or are evicted."""
+        return [
+            *(workload.gate_problem for workload in self.not_created),
+            *(group.gate_problem for group in self.pending),
+            *(pod.gate_problem for pod in self.evicted),
+        ]
