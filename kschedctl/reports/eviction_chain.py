@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from kschedctl.reports.document import Document
 from kschedctl.text.counts import counted, first_few
+
+
+def one_of(pods: Sequence[str]) -> str:
+    """Name a pod, or the pods of which any may be meant.
+
+    >>> one_of(["d/a"]), one_of(["d/a", "d/b", "d/c"])
+    ('d/a', 'one of d/a, d/b, d/c')
+    """
+    return pods[0] if len(pods) == 1 else f"one of {first_few(pods, 4)}"
 
 
 class EvictionChain(Document, frozen=True):
@@ -23,6 +34,8 @@ class EvictionChain(Document, frozen=True):
     """Evicted pods whose replacements evict others, by their keys."""
     evicted_in_turn: tuple[str, ...] = ()
     """Pods that replacements of evicted pods evict, by their keys."""
+    tied: dict[str, tuple[str, ...]] = {}
+    """Evicted pod -> pods of its node that are equal in priority and start, one of which may be evicted instead."""
     outrun: tuple[str, ...] = ()
     """Preemptors, by their keys, whose victims come back to the node before them again and again."""
 
@@ -51,6 +64,10 @@ class EvictionChain(Document, frozen=True):
             waits = "waits on" if len(self.outrun) == 1 else "wait on"
             text += f", and replacements take the node again before {first_few(self.outrun)}, which {waits}"
         return text
+
+    def named(self, victims: Iterable[str]) -> list[str]:
+        """Return the names of the victims; of several pods that are equal in priority and start all are named."""
+        return [one_of((victim, *self.tied.get(victim, ()))) for victim in victims]
 
     @property
     def goes_on(self) -> bool:

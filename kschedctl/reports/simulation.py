@@ -84,7 +84,7 @@ class EvictedPod(Document, frozen=True):
 
     ``fate``, where it is known: Moved to the node ``target`` once its controller made it again, Pending since it fits
     nowhere, or Lost since nobody makes it again. ``round``: 1 if the preemptor was not evicted itself before, 2 if the
-    preemptor is the replacement of a pod of round 1, and so on. A pod that is evicted several times is listed each time.
+    preemptor is the replacement of a pod of round 1, and so on. A pod that is evicted twice is listed twice.
     """
 
     pod: Annotated[str, Column("evicted pod", keep=True)]
@@ -96,6 +96,8 @@ class EvictedPod(Document, frozen=True):
     fate: str = ""
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
     round: int = 1
+    tied: tuple[str, ...] = ()
+    """Pods of the node that are equal in priority and start: kube-scheduler may evict one of them instead."""
 
     @property
     def gate_problem(self) -> GateProblem:

@@ -8,6 +8,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import Remedies
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.drain import drain
 from kschedctl.studies.explain import stand_in_of
 from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.remedies.search import RemedyWishes
@@ -15,7 +16,8 @@ from kschedctl.studies.simulate import simulate
 from kschedctl.studies.what_if.settling import settle
 
 CLASSES: list[Json] = [
-    {"kind": "PriorityClass", "metadata": {"name": name}, "value": value} for name, value in (("high", 100), ("mid", 50))
+    {"kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    for name, value in (("high", 100), ("mid", 50))
 ]
 
 
@@ -166,3 +168,37 @@ def test_a_class_says_what_becomes_of_the_victims() -> None:
         "it goes before pods of lower priority; evicts d/mid, d/low: 1 comes back elsewhere, 1 stays Pending, and"
         " 1 replacement evicts d/low in turn"
     )
+
+
+def test_a_victim_that_another_equals_is_one_of_both() -> None:
+    """Of two pods of one priority, neither of which says when it started, urgent needs the room of one."""
+    objects = [node("n1"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b"))]
+    report = run(objects, pod("urgent", cpu="2", priorityClassName="high"))
+    (evicted,) = report.evicted
+    assert {evicted.pod, *evicted.tied} == {"d/a", "d/b"}
+    (fix,) = another_class(*objects, pod("waiting", cpu="2")).remedies
+    assert fix.weakens == (
+        f"it goes before pods of lower priority; evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending"
+    )
+
+
+def test_a_victim_that_started_at_another_time_is_the_one() -> None:
+    running = [owned("ReplicaSet", name, "n1", "2") for name in ("a", "b")]
+    for second, made in enumerate(running):
+        made["status"]["startTime"] = f"2026-01-01T00:00:0{second}Z"
+    (evicted,) = run([node("n1"), *running], pod("urgent", cpu="2", priorityClassName="high")).evicted
+    assert (evicted.pod, evicted.tied) == ("d/b", ())
+
+
+def test_a_drain_follows_whom_the_displaced_pods_evict() -> None:
+    """mid leaves n1 and evicts low from n2, whose replacement fits nowhere: n1 is cordoned."""
+    objects = [
+        node("n1"),
+        node("n2"),
+        owned("ReplicaSet", "mid", "n1", "4", priority=50),
+        owned("ReplicaSet", "low", "n2", "4", priority=0),
+    ]
+    report = drain(Cluster.from_objects(objects), ["n1"])
+    assert [(moved.pod, moved.target) for moved in report.moved] == [("d/mid", "n2")]
+    assert report.chain is not None
+    assert report.chain.sentence == "evicts 1 pod, which stays Pending"

@@ -82,7 +82,6 @@ class Existing:
         there = len(self.of(*identity(workload)))
         return replace(workload, spec=replace(spec, replicas=there)) if there else workload
 
-
     def current_revisions(self, workload: Struct) -> frozenset[object] | None:
         """Return the revisions whose stored template is that of the manifest; None if no template was read.
 
@@ -181,9 +180,7 @@ def _completion_index(pod: Pod) -> str:
     return pod.metadata.labels.get("batch.kubernetes.io/job-completion-index", "")
 
 
-def _outdated(
-    existing: Existing, workload: Struct, made: Sequence[Pod], old: Sequence[Pod], forced: bool
-) -> list[Pod]:
+def _outdated(existing: Existing, workload: Struct, made: Sequence[Pod], old: Sequence[Pod], forced: bool) -> list[Pod]:
     """Return the pods that the controller replaces by pods of the new template.
 
     The manifest's template is compared with the stored one, as controllers do. Pods alone are compared where no

@@ -42,7 +42,8 @@ def remedy_of(
         harm = f" ({trial.harm})" if trial.harm else ""
         chain = rolled.chain if rolled else None
         fates = chain.fates if chain and chain.lost < chain.evicted else ""  # what is lost stands in the harm
-        weakens.append(f"evicts {', '.join(victims)}{harm}{fates}")
+        named = chain.named(victims) if chain else victims
+        weakens.append(f"evicts {', '.join(named)}{harm}{fates}")
     written = own in trial.edits and _is_written(trial.edits[own])
     patch = _owner_patch(trial, edits or trial.edits, own) if written else None
     return Remedy(
