@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from small import HOSTNAME, Json, node, pod, pod_spec, workload
 
 from kschedctl.cluster import Cluster
@@ -202,3 +203,11 @@ def test_a_drain_follows_whom_the_displaced_pods_evict() -> None:
     assert [(moved.pod, moved.target) for moved in report.moved] == [("d/mid", "n2")]
     assert report.chain is not None
     assert report.chain.sentence == "evicts 1 pod, which stays Pending"
+
+
+@pytest.mark.parametrize(("limit", "fate"), [(0, "Lost"), (3, "Pending")])
+def test_a_job_without_retries_creates_no_replacement(limit: int, fate: str) -> None:
+    job = {**workload("Job", "run", {"backoffLimit": limit}), "apiVersion": "batch/v1"}
+    objects = [node("n1"), job, owned("Job", "run", "n1", "4")]
+    (evicted,) = run(objects, pod("urgent", cpu="4", priorityClassName="high")).evicted
+    assert evicted.fate == fate
