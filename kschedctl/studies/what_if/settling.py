@@ -27,7 +27,6 @@ from kschedctl.studies.basics.edits import is_made_again, with_pods
 from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.controllers.job_limits import job_would_fail
 
-
 ONE_PER_SLOT = frozenset({"DaemonSet", "StatefulSet"})
 """Kinds that create the replacement of a pod once the pod is deleted: its node, or its name, has to be free.
 Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset/stateful_set_control.go (v1.36)."""
