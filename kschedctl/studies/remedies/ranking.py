@@ -32,6 +32,48 @@ def ranked(trials: Iterable[RemedyTrial]) -> list[Ranked]:
     return [Ranked(first, tuple(others)) for first, *others in alike.values()]
 
 
+class QueueResult(NamedTuple):
+    """What happens after a fix once all waiting pods are tried in the queue's order."""
+
+    holds: bool
+    """Whether the pod has a node in the end."""
+    rivals: tuple[str, ...] = ()
+    """The pods that take the room that the fix makes, if the pod has no node in the end."""
+    ahead: tuple[str, ...] = ()
+    """The pods ahead in the queue that take part of the room, if the fix makes enough for all of them."""
+    also_places: tuple[str, ...] = ()
+    """The other waiting pods that get a node with the fix, and none without it."""
+
+
+class CheckedFix(NamedTuple):
+    """A fix that works for the pod alone, and what happens to it in the queue; None if that was not replayed."""
+
+    ranked: Ranked
+    result: QueueResult | None
+
+    @property
+    def fails(self) -> bool:
+        """Whether the pod still waits once all waiting pods are tried."""
+        return self.result is not None and not self.result.holds
+
+
+def holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
+    """Put fixes that hold in the queue and harm nobody before the first fix that does not hold."""
+    first: list[CheckedFix] = []
+    rest: list[CheckedFix] = []
+    for fix in fixes:
+        if not fix.fails and (not rest or harms_nobody(fix.ranked.trial)):
+            first.append(fix)
+        else:
+            rest.append(fix)
+    return first + rest
+
+
+def harms_nobody(trial: RemedyTrial) -> bool:
+    """Return whether no pod is evicted, and nothing is lost, for the pod."""
+    return not trial.nominated and all(fix.paid < Price.LOSS for fix in trial.changes)
+
+
 def dearness(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
     """By which sets of changes are ordered: what is paid for each, the dearest first, and how much they are."""
     fixes = tuple(changes)

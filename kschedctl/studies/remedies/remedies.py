@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 
 from msgspec.structs import replace
 
@@ -23,7 +22,8 @@ from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.fixes.trials import Trials, held
 from kschedctl.studies.remedies.impossible import impossible, too_large
-from kschedctl.studies.remedies.ranking import Ranked, ranked
+from kschedctl.studies.remedies.queue_checks import QueueChecks
+from kschedctl.studies.remedies.ranking import CheckedFix, Ranked, holding_first, ranked
 from kschedctl.studies.remedies.refused import creation_remedies, once_created
 from kschedctl.studies.remedies.rollouts import Rollouts
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
@@ -68,18 +68,35 @@ def _found(asked: AskedPod, report: Explanation, wishes: RemedyWishes, progress:
         return document
     search, ranking = searched(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)
-    best = tuple(rollouts.holding(ranking))
+    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials))
     return replace(
         document,
         remedies=tuple(
-            remedy_of(candidate, search.trials.key, asked.workload, rolled=rollouts.of(candidate.trial))
-            for candidate in best
+            remedy_of(
+                fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+            )
+            for fix in best
         ),
         impossible=(*impossible(search), *rollouts.refused()),
         extended=of_extenders(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=together((document.unknown, unheard(best))),
+        unknown=together((document.unknown, unheard(fix.ranked for fix in best))),
     )
+
+
+def check_in_queue(ranking: Iterable[Ranked], checks: QueueChecks, count: int | None = None) -> list[CheckedFix]:
+    """Check ranked fixes with all waiting pods, and return the first ``count`` of them, those first that hold.
+
+    If none of the first ``count`` holds, the following ones are checked until one does, which comes in their place.
+    """
+    fixes: list[CheckedFix] = []
+    for candidate in ranking:
+        fix = checks.best_variant(candidate)
+        if count is None or len(fixes) < count or not fix.fails:
+            fixes.append(fix)
+        if count is not None and len(fixes) >= count and not all(known.fails for known in fixes):
+            break
+    return holding_first(fixes)[:count]
 
 
 def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
@@ -95,13 +112,15 @@ def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
         return report
     search, ranking = searched(asked, RemedyWishes(smallest=True))
     rollouts = Rollouts(asked.workload)
-    best = tuple(islice(rollouts.holding(ranking), SHOWN))
+    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials), SHOWN)
     shown = tuple(
-        remedy_of(candidate, search.trials.key, asked.workload, rolled=rollouts.of(candidate.trial))
-        for candidate in best
+        remedy_of(
+            fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+        )
+        for fix in best
     )
     lines = too_large(search.trials.base) if shown else (*impossible(search), *rollouts.refused())
-    unknown = together((report.unknown, unheard(best)))
+    unknown = together((report.unknown, unheard(fix.ranked for fix in best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 
