@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from importlib import import_module
 from itertools import islice
@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.unknown import reasons
 from kschedctl.text.printable import printable
 
@@ -179,6 +181,26 @@ class Report(Document, frozen=True):
             next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
         )
         return self.summarized(summary).fitting()
+
+    def csv_table(self) -> CsvTable | None:
+        """Return the main table of the report for ``-o csv``, or None if it has none."""
+        return None
+
+    def pod_names(self) -> Iterable[str] | None:
+        """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is about no pods."""
+        return None
+
+    def gate_problems(self) -> Iterable[GateProblem] | None:
+        """Return what a CI gate objects to, or None if no gate asks for this kind of report."""
+        return None
+
+    def answers_of_sections(self) -> Mapping[str, str]:
+        """Return the one-line answer of each section that HTML folds away, by the section's title."""
+        return {}
+
+    def as_list(self) -> Document:
+        """Return the document whose main list becomes a DataFrame if this report has no CSV table."""
+        return self
 
     def to_markdown(self) -> str:
         """Markdown, like ``-o markdown``."""

@@ -17,7 +17,7 @@ from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, Trials, changed_cluster
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.ranking import CheckedFix, QueueResult, Ranked
-from kschedctl.studies.what_if.settling import all_outcomes, pending
+from kschedctl.studies.what_if.settling import all_outcomes, pending, recreate_evicted
 
 MOST_RUNS = 60
 """The number of times that the whole queue is run for the fixes of one pod."""
@@ -115,7 +115,7 @@ def placed_without_fix(scheduler: Scheduler) -> frozenset[str]:
 
 
 def _placed(scheduler: Scheduler) -> frozenset[str]:
-    simulation = Simulation(scheduler)
+    simulation = recreate_evicted(Simulation(scheduler))
     waiting = pending(simulation)
     _run(simulation, waiting)
     return frozenset(simulation.view.pods.objects[at].key for at in waiting if simulation.view.node[at] >= 0)
@@ -133,7 +133,7 @@ def _run_with_fix(trial: RemedyTrial) -> QueueResult:
     cluster = changed_cluster(trial.scheduler.cluster, edits, whole=True)
     if own in trial.edits or not trial.created:
         cluster = added(cluster, [trial.own if trial.created else trial.pod])
-    simulation = Simulation(Scheduler(cluster, trial.scheduler.call_extender))
+    simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     pods, node = simulation.view.pods, simulation.view.node
     position = Position(pods.index[trial.own.key])
     waiting = pending(simulation)
