@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -67,13 +67,14 @@ def remedy_of(
     )
 
 
-def _taken_first(fixes: Iterable[Fix], result: QueueResult | None) -> str:
+def _taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
     """Return what pods ahead in the queue take of several new nodes, to follow the fix's sentence."""
     nodes = sum(edit.key.kind == "Node" and fix.times is not None for fix in fixes for edit in fix.edits)
     if nodes < 2 or result is None or not result.ahead:
         return ""
+    of_nodes = "" if len(fixes) == 1 else " of the nodes"
     verb = "is" if nodes == 2 else "are"
-    return f": {nodes - 1} {verb} taken by pods ahead in the queue ({first_few(result.ahead, 2)})"
+    return f": {nodes - 1}{of_nodes} {verb} taken by pods ahead in the queue ({first_few(result.ahead, 1)})"
 
 
 def _room_first(fixes: Iterable[Fix], own: ObjectKey) -> list[Fix]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.objects import Pod
@@ -13,6 +14,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.controllers.workload_pods import is_waiting
+from kschedctl.studies.remedies.concerned_pods import changed_nodes, concerned_pods, nodes_for_pods_ahead
 from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, Trials, changed_cluster
 from kschedctl.studies.remedies.immutable import is_updated
@@ -89,36 +91,48 @@ class QueueChecks:
         adding = next((fix for fix in trial.changes if fix.times is not None), None)
         if adding is None or adding.times is None:
             return None
-        best: tuple[RemedyTrial, QueueResult] | None = None
-        too_few, enough = 1, MOST_NODES + 1
+        best: CheckedFix | None = None
+        too_few, enough, step = 1, MOST_NODES + 1, 1
+        count = min(max(nodes_for_pods_ahead(trial), 2), MOST_NODES)
         while enough - too_few > 1:
-            count = (too_few + enough) // 2 if best else min(2 * too_few, MOST_NODES)
             several = adding.times(count)
             more = self.trials.of(several if fix is adding else fix for fix in trial.changes)
             result = self.check(more)
             if result is None:
                 break
             if result.holds:
-                best, enough = (more, result), count
+                best, enough = CheckedFix(Ranked(more), result), count
             else:
                 too_few = count
-        if best is None:
-            return None
-        return CheckedFix(Ranked(best[0]), best[1])
+            if best is not None and too_few > 1:
+                count = (too_few + enough) // 2
+            else:
+                count = max(enough - step, 2) if best else min(too_few + step, MOST_NODES)
+                step *= 2
+        return best
 
 
-def placed_without_fix(scheduler: Scheduler) -> frozenset[str]:
-    """Return the waiting pods that get a node if all are tried as the cluster is."""
-    view = scheduler.view
-    placed: frozenset[str] = view.memo(placed_without_fix, lambda: _placed(scheduler))
-    return placed
+class RunWithoutFix(NamedTuple):
+    """What happens to the waiting pods of the unchanged cluster."""
+
+    placed: frozenset[str]
+    """The pods that get a node, as ``namespace/name``."""
+    nothing_moves: bool
+    """Whether no pod gets a node and none is evicted."""
 
 
-def _placed(scheduler: Scheduler) -> frozenset[str]:
+def run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
+    """Try all waiting pods of the unchanged cluster, once for each scheduler."""
+    run: RunWithoutFix = scheduler.view.memo(run_without_fix, lambda: _run_without_fix(scheduler))
+    return run
+
+
+def _run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     simulation = recreate_evicted(Simulation(scheduler))
     waiting = pending(simulation)
     _run(simulation, waiting)
-    return frozenset(simulation.view.pods.objects[at].key for at in waiting if simulation.view.node[at] >= 0)
+    placed = frozenset(simulation.view.pods.objects[at].key for at in waiting if simulation.view.node[at] >= 0)
+    return RunWithoutFix(placed, not placed and not simulation.evictions)
 
 
 def _others_waiting(scheduler: Scheduler, trial: RemedyTrial) -> bool:
@@ -133,20 +147,15 @@ def _run_with_fix(trial: RemedyTrial) -> QueueResult:
     cluster = changed_cluster(trial.scheduler.cluster, edits, whole=True)
     if own in trial.edits or not trial.created:
         cluster = added(cluster, [trial.own if trial.created else trial.pod])
-    simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
+    simulation, outcomes = _run_concerned(Scheduler(cluster, trial.scheduler.call_extender), trial, own)
     pods, node = simulation.view.pods, simulation.view.node
-    position = Position(pods.index[trial.own.key])
-    waiting = pending(simulation)
-    if _comes_last(trial, own):
-        waiting = [*(other for other in waiting if other != position), position]
-    outcomes = _run(simulation, waiting)
     names = simulation.view.nodes.names
     placed = {
         pods.objects[outcome.position].key: names[node[outcome.position]]
         for outcome in outcomes
         if node[outcome.position] >= 0
     }
-    without_fix = placed_without_fix(trial.scheduler)
+    without_fix = run_without_fix(trial.scheduler).placed
     others = [key for key in placed if key != trial.own.key]
     gained = tuple(key for key in others if key not in without_fix and _waited(trial.scheduler, key))
     makes_room_on = frozenset(trial.opens)
@@ -156,6 +165,22 @@ def _run_with_fix(trial: RemedyTrial) -> QueueResult:
     before = list(placed).index(trial.own.key)
     ahead = frozenset([*placed][:before])
     return QueueResult(True, ahead=tuple(key for key in on_the_room if key in ahead), also_places=gained)
+
+
+def _run_concerned(scheduler: Scheduler, trial: RemedyTrial, own: ObjectKey) -> tuple[Simulation, list[Outcome]]:
+    """Try the pods that the fix may concern or, if that is not known or pods are evicted, all waiting pods."""
+    changed = changed_nodes(trial, own) if run_without_fix(trial.scheduler).nothing_moves else None
+    simulation = recreate_evicted(Simulation(scheduler))
+    position = Position(simulation.view.pods.index[trial.own.key])
+    waiting = pending(simulation)
+    if _comes_last(trial, own):
+        waiting = [*(other for other in waiting if other != position), position]
+    if changed is not None:
+        outcomes = _run(simulation, concerned_pods(simulation, waiting, changed, position))
+        if not simulation.evictions:
+            return simulation, outcomes
+        simulation = recreate_evicted(Simulation(scheduler))
+    return simulation, _run(simulation, waiting)
 
 
 def _run(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:

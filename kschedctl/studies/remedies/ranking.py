@@ -58,15 +58,23 @@ class CheckedFix(NamedTuple):
 
 
 def holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
-    """Put fixes that hold in the queue and harm nobody before the first fix that does not hold."""
-    first: list[CheckedFix] = []
-    rest: list[CheckedFix] = []
+    """Put fixes that hold in the queue before those that do not, unless they are worse in another way."""
+    ordered: list[CheckedFix] = []
     for fix in fixes:
-        if not fix.fails and (not rest or harms_nobody(fix.ranked.trial)):
-            first.append(fix)
-        else:
-            rest.append(fix)
-    return first + rest
+        place = next((at for at, other in enumerate(ordered) if _goes_before(fix, other)), len(ordered))
+        ordered.insert(place, fix)
+    return ordered
+
+
+def _goes_before(fix: CheckedFix, other: CheckedFix) -> bool:
+    """Return whether a fix that holds, and was ranked behind one that does not, harms nobody and is no larger.
+
+    A larger one may go before it if it leaves the workload as it is.
+    """
+    if not other.fails or fix.result is None or not fix.result.holds or not harms_nobody(fix.ranked.trial):
+        return False
+    changes = fix.ranked.trial.changes
+    return len(changes) <= len(other.ranked.trial.changes) or all(change.paid <= Price.ROOM for change in changes)
 
 
 def harms_nobody(trial: RemedyTrial) -> bool:

@@ -33,6 +33,8 @@ HELPED = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help; another one says for itself why there is nothing to do."""
 SHOWN = 7
 """So many of the best go with an explanation."""
+CHECKED = 10
+"""The number of fixes in a full list that are checked with all waiting pods."""
 
 
 def remedies_of(
@@ -87,15 +89,17 @@ def _found(asked: AskedPod, report: Explanation, wishes: RemedyWishes, progress:
 def check_in_queue(ranking: Iterable[Ranked], checks: QueueChecks, count: int | None = None) -> list[CheckedFix]:
     """Check ranked fixes with all waiting pods, and return the first ``count`` of them, those first that hold.
 
-    If none of the first ``count`` holds, the following ones are checked until one does, which comes in their place.
+    If none of the first ones holds, the following ones are checked until one does. Without a ``count`` all are
+    returned, the later ones unchecked.
     """
     fixes: list[CheckedFix] = []
     for candidate in ranking:
-        fix = checks.best_variant(candidate)
+        enough = len(fixes) >= (count or CHECKED) and not all(fix.fails for fix in fixes)
+        if enough and count is not None:
+            break
+        fix = CheckedFix(candidate, None) if enough else checks.best_variant(candidate)
         if count is None or len(fixes) < count or not fix.fails:
             fixes.append(fix)
-        if count is not None and len(fixes) >= count and not all(known.fails for known in fixes):
-            break
     return holding_first(fixes)[:count]
 
 
