@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -19,20 +19,25 @@ from kschedctl.studies.remedies.fixes.changes import Edited, Fix
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
-from kschedctl.studies.remedies.ranking import Ranked
+from kschedctl.studies.remedies.ranking import QueueResult, Ranked
 from kschedctl.studies.remedies.rollouts import RolledOut
+from kschedctl.text.counts import first_few
 
 
 def remedy_of(
     ranked: Ranked,
     own: ObjectKey,
     workload: Struct | None = None,
+    *,
     edits: Mapping[ObjectKey, Edited] | None = None,
     rolled: RolledOut | None = None,
+    result: QueueResult | None = None,
 ) -> Remedy:
-    """What is told of changes that work; ``own``: the asked pod, which may come of a ``workload``'s manifest.
+    """Build the report of changes that work for the pod ``own``, which may come from a ``workload``'s manifest.
 
-    ``edits``: of all objects, where those of the trial are not all; ``rolled``: the rollout of a changed template.
+    ``edits`` are those of all objects if the trial does not have all of them, ``rolled`` is the rollout of a changed
+    template, and ``result`` is what happens after the changes once all waiting pods are tried; None if that was not
+    replayed.
     """
     trial = ranked.trial
     fixes = trial.changes
@@ -47,7 +52,7 @@ def remedy_of(
     written = own in trial.edits and _is_written(trial.edits[own])
     patch = _owner_patch(trial, edits or trial.edits, own) if written else None
     return Remedy(
-        summary=_sentence(fix.text for fix in fixes),
+        summary=_sentence(fix.text for fix in fixes) + _taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(weakens) or None,
         opens=trial.opens,
@@ -60,7 +65,20 @@ def remedy_of(
         alternatives=ranked.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=dict(patch.patch) if patch else {},
+        holds=None if result is None else result.holds,
+        rivals=result.rivals if result else (),
+        also_places=result.also_places if result else (),
     )
+
+
+def _taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
+    """Return what pods ahead in the queue take of several new nodes, to follow the fix's sentence."""
+    nodes = sum(edit.key.kind == "Node" and fix.times is not None for fix in fixes for edit in fix.edits)
+    if nodes < 2 or result is None or not result.ahead:
+        return ""
+    of_nodes = "" if len(fixes) == 1 else " of the nodes"
+    verb = "is" if nodes == 2 else "are"
+    return f": {nodes - 1}{of_nodes} {verb} taken by pods ahead in the queue ({first_few(result.ahead, 1)})"
 
 
 def _room_first(fixes: Iterable[Fix], own: ObjectKey) -> list[Fix]:

@@ -48,6 +48,8 @@ class Fix:
     variant_of: Hashable = None
     where: str = ""
     price: Price | None = None
+    times: Callable[[int], Fix] | None = None
+    """The fix with so many nodes in place of one, if it adds a node."""
 
     def __post_init__(self) -> None:
         assert self.kind in PRICES, self.kind
