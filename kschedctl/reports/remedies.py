@@ -5,6 +5,8 @@ Each remedy was replayed: its changes, applied to the objects as they were read,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonDict
@@ -54,6 +56,10 @@ class Remedy(Document, frozen=True):
     """The waiting pods that take the room that the fix makes, so that the pod still waits; empty if the fix holds."""
     also_places: tuple[str, ...] = ()
     """The other waiting pods that get a node with the fix, and get none without it."""
+    needs_values: tuple[str, ...] = ()
+    """The fields whose values only the user knows. A fix with such a field is described, and never called verified."""
+    manifests: tuple[JsonDict, ...] = ()
+    """The objects to complete and to create before the commands. The API server refuses them while a field is empty."""
 
     def shortened(self, clears: int = 0) -> ShortFix:
         """``clears``: how many pods get a node with it."""
@@ -68,6 +74,11 @@ class Remedy(Document, frozen=True):
             rival_count=len(self.rivals),
             also_places=len(self.also_places),
         )
+
+
+def complete_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Return the remedies with those that need values last, otherwise in the same order."""
+    return tuple(sorted(remedies, key=lambda remedy: bool(remedy.needs_values)))
 
 
 class SearchReport(Document, frozen=True):

@@ -41,6 +41,9 @@ def remedy_of(
     if victims:
         harm = f" ({trial.harm})" if trial.harm else ""
         weakens.append(f"evicts {', '.join(victims)}{harm}")
+    needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
+    if needs_values:
+        weakens.insert(0, f"it is not verified: fill in {', '.join(needs_values)} first")
     written = own in trial.edits and _is_written(trial.edits[own])
     patch = _owner_patch(trial, edits or trial.edits, own) if written else None
     return Remedy(
@@ -56,6 +59,8 @@ def remedy_of(
         alternatives=ranked.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=dict(patch.patch) if patch else {},
+        needs_values=needs_values,
+        manifests=tuple(dict(manifest) for fix in fixes for manifest in fix.manifests),
     )
 
 
