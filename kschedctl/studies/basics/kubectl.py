@@ -59,12 +59,18 @@ def delete(key: ObjectKey) -> str:
 
 
 def evict(pod: Pod) -> str:
-    """An eviction by the API server, which heeds disruption budgets, as a deletion does not."""
+    """Return the command that evicts the pod by the Eviction API, which respects PDBs, as a deletion does not."""
     meta = pod.metadata
     name = {"name": meta.name, "namespace": meta.namespace}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name}
     path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/eviction"
     return f"printf %s {quote(json.dumps(eviction))} | {run('create', '--raw', path, '-f', '-')}"
+
+
+def gone(pod: Pod) -> str:
+    """Return the command that waits until the pod is gone, for as long as pods are commonly given to end."""
+    meta = pod.metadata
+    return run("wait", "-n", meta.namespace, "--for=delete", f"pod/{meta.name}", "--timeout=5m")
 
 
 def patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:

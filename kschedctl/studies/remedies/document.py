@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import Json
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.workloads import identity
 from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.basics.patches import json_patch, plain
+from kschedctl.studies.controllers.changed_workloads import Existing
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
 from kschedctl.studies.remedies.fixes.changes import Edited, Fix
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial
@@ -21,6 +22,7 @@ from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
 from kschedctl.studies.remedies.ranking import Ranked
 from kschedctl.studies.remedies.rollouts import RolledOut
+from kschedctl.text.counts import counted
 
 
 def remedy_of(
@@ -46,6 +48,8 @@ def remedy_of(
         weakens.insert(0, f"it is not verified: fill in {', '.join(needs_values)} first")
     written = own in trial.edits and _is_written(trial.edits[own])
     patch = _owner_patch(trial, edits or trial.edits, own) if written else None
+    if patch is not None and patch.anew and patch.owner.kind == "Job":
+        weakens.append(_deleted_with_job(trial, patch.owner))
     return Remedy(
         summary=_sentence(fix.text for fix in fixes),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
@@ -62,6 +66,13 @@ def remedy_of(
         needs_values=needs_values,
         manifests=tuple(dict(manifest) for fix in fixes for manifest in fix.manifests),
     )
+
+
+def _deleted_with_job(trial: RemedyTrial, owner: Owner) -> str:
+    """Return which pods are deleted with a Job that has to be created anew, as its template is immutable."""
+    pods = Existing(trial.scheduler.cluster).of(*owner)
+    running = sum(bool(pod.spec.node_name) for pod in pods)
+    return f"{owner} is deleted and created anew, with its {counted(len(pods), 'pod')}, {running} of which have a node"
 
 
 def _room_first(fixes: Iterable[Fix], own: ObjectKey) -> list[Fix]:
