@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.observed.failed_creation import in_brief
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Elimination
 from kschedctl.reports.searches import SearchStart
@@ -106,3 +107,12 @@ class Capacity(Report, frozen=True):
         """With how many fit of each shape, and what stops the next one."""
         shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
         return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each shape and node that takes pods of it."""
+        rows = [
+            (shape.shape, shape.fits, node, pods, shape.message)
+            for shape in self.shapes
+            for node, pods in shape.nodes.items() or [("", 0)]
+        ]
+        return CsvTable(("shape", "fits", "node", "pods", "message"), rows)

@@ -34,14 +34,17 @@ class DisruptionCommand(Document, frozen=True):
 
 
 class DisruptionMethod(Document, frozen=True):
-    """``budgets``: pool -> how many of its nodes may go now."""
+    """One of Karpenter's disruption methods, with its candidates and commands."""
 
     candidates: tuple[DisruptionCandidate, ...] = ()
     candidate_events: tuple[KarpenterEvent, ...] = ()
     budgets: dict[str, int] = {}
+    """NodePool -> how many of its nodes may be disrupted now."""
     budget_events: tuple[KarpenterEvent, ...] = ()
     commands: tuple[DisruptionCommand, ...] = ()
     events: tuple[KarpenterEvent, ...] = ()
+    error: str = ""
+    """The error that ends the method and the round, in Karpenter's words."""
 
 
 class AloneAnswer(Document, frozen=True):

@@ -25,7 +25,7 @@ from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.reservations import Reservations
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
-from kschedctl.autoscaling.karpenter.topology import RunTopology
+from kschedctl.autoscaling.karpenter.topology import RunTopology, TopologyRefusal
 
 NOT_RESERVABLE = (
     "one or more instance types with compatible reserved offerings are available, but could not be reserved"
@@ -43,6 +43,8 @@ class ClaimRefusal:
     why: str
     final: bool = False
     requirements: Requirements | None = None
+    empty_label: str = ""
+    """The topology key whose empty value alone keeps the pod away."""
 
 
 class ClaimAcceptance(NamedTuple):
@@ -121,8 +123,8 @@ class NewClaim:
     ) -> ClaimAcceptance | ClaimRefusal:
         topology = self.settings.topology
         narrowed = topology.narrowed(data.pod, self.template.taints, data.strict, requirements)
-        if isinstance(narrowed, str):
-            return ClaimRefusal(narrowed)
+        if isinstance(narrowed, TopologyRefusal):
+            return ClaimRefusal(narrowed.message, empty_label=narrowed.empty_label)
         if fault := requirements.conflict(narrowed, self.template.well_known):
             return ClaimRefusal(fault)
         requirements = requirements.plus(narrowed)

@@ -25,7 +25,7 @@ from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE,
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.provision import overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
-from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
 from kschedctl.autoscaling.progress import Begin, unseen
 from kschedctl.cluster import Cluster
 from kschedctl.reports.disruption import AloneAnswer, Disruption, DisruptionCandidate, DisruptionMethod, NodeFate
@@ -35,6 +35,8 @@ CONSOLIDATABLE, WHEN_EMPTY = "Consolidatable", "WhenEmpty"
 MOST_NODES = 100
 STAYS = "stays"
 NOT_CONSOLIDATABLE = "not consolidatable yet, or empty"
+NO_SCHEDULER = f"creating scheduler, {NO_POOLS}"
+NO_POOL_LAUNCHES = f"no NodePool is ready to launch nodes, so Karpenter moves no pods ({NO_SCHEDULER})"
 NOT_WORTH = "the policy Balanced finds that it disturbs more than it saves"
 
 
@@ -64,6 +66,8 @@ class Round:
     looks: EventLog
     blocks: EventLog
     log: EventLog = field(default_factory=EventLog)
+    error: str = ""
+    """The error that ends the method, and with it Karpenter's whole round."""
 
     def take(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
         """The candidates that the budgets allow together."""
@@ -114,7 +118,8 @@ class Disrupt:
             answer = self.alone[name]
             fate = answer.command.decision if answer.command else STAYS
             why = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
-            why = why or NOT_WORTH * (fate == STAYS)
+            if fate == STAYS and not why:
+                why = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
             yield NodeFate(name, state.pool, fate, candidate.price, len(candidate.pods), why)
 
     def _round(
@@ -138,6 +143,7 @@ class Disrupt:
             budget_events=own.blocks.events,
             commands=(removal.report(most),) if removal else (),
             events=own.log.events,
+            error=own.error,
         )
 
     def _emptiness(self, own: Round) -> PlannedRemoval | None:
@@ -153,6 +159,7 @@ class Disrupt:
                 continue
             outcome = self.simulator.simulate([candidate], own.log, consolidating=False)
             if outcome is None:
+                own.error = NO_SCHEDULER
                 return None
             if not outcome.fault:
                 return PlannedRemoval([candidate], outcome, [ClaimOffer(claim) for claim in outcome.claims])
@@ -165,6 +172,9 @@ class Disrupt:
         low, high = 1, min(len(taken) - 1, MOST_NODES)
         best: PlannedRemoval | None = None
         shown: dict[str, MoveScore] = {}
+        if low <= high and not self.setting.pools.pools:
+            own.error = NO_SCHEDULER
+            return None
         while low <= high:
             middle = (low + high) // 2
             removal = self.simulator.consolidate(taken[: middle + 1], own.log)

@@ -18,7 +18,7 @@ from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
-from kschedctl.autoscaling.karpenter.topology import RunTopology
+from kschedctl.autoscaling.karpenter.topology import RunTopology, TopologyRefusal
 from kschedctl.autoscaling.karpenter.volumes import DriverVolumes, Volumes
 
 
@@ -83,7 +83,7 @@ class RunNode:
 
     def _narrowed(self, data: PodData, topology: RunTopology, requirements: Requirements) -> Requirements | None:
         narrowed = topology.narrowed(data.pod, self.existing.state.taints, data.strict, requirements)
-        if isinstance(narrowed, str) or not requirements.compatible(narrowed):
+        if isinstance(narrowed, TopologyRefusal) or not requirements.compatible(narrowed):
             return None
         return requirements.plus(narrowed)
 

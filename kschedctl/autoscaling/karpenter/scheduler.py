@@ -119,10 +119,9 @@ class SchedulerRun:
         return errors
 
     def _open(self, claim: NewClaim, data: PodData, accepted: ClaimAcceptance) -> None:
-        """A claim more; as much as its largest type has is taken from what its pool may have."""
+        """Add a claim to the run and subtract the capacity of its largest type from the limits of its pool."""
         claim.min_values_relaxed = any(
-            requirement.min_values is not None
-            and (accepted.requirements.label(key).min_values or requirement.min_values) < requirement.min_values
+            _is_lower(accepted.requirements.label(key).min_values, requirement.min_values)
             for key, requirement in claim.requirements.items()
         )
         claim.add(data, accepted)
@@ -150,6 +149,11 @@ class SchedulerRun:
     def _host(self) -> str:
         self.hosts += 1
         return f"hostname-placeholder-{self.hosts:04d}"
+
+
+def _is_lower(updated: int | None, original: int | None) -> bool:
+    """Return whether both minValues are set and the updated one is lower; 0 counts as set."""
+    return updated is not None and original is not None and updated < original
 
 
 def _order(data: PodData) -> tuple[int, int, str, str]:

@@ -64,6 +64,16 @@ def _insert(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) 
             known.append(taints)
 
 
+@dataclass(frozen=True)
+class TopologyRefusal:
+    """A topology constraint that leaves a pod no domain."""
+
+    message: str
+    """In Karpenter's words."""
+    empty_label: str = ""
+    """The topology key, if only its empty value keeps Karpenter from finding a domain."""
+
+
 @dataclass(eq=False)
 class RunTopology:
     """``excluded``: the pods that are to be placed, by key: where they are now does not count.
@@ -125,15 +135,16 @@ class RunTopology:
 
     def narrowed(
         self, pod: Pod, taints: Sequence[Taint], of_pod: Requirements, of_node: Requirements
-    ) -> Requirements | str:
-        """The requirements of a node, less the domains in which the pod may not be; a text says why none is left."""
+    ) -> Requirements | TopologyRefusal:
+        """Return the requirements of a node, less the domains in which the pod may not be, or why none is left."""
         narrowed = Requirements(of_node)
         for group in self._matching(pod, taints, of_node):
             key = group.rule.key
             of_this, of_that = of_pod.label(key), of_node.label(key)
             left = group.next(pod, of_this, of_that)
             if not left.values:
-                return group.refusal(of_this, of_that)
+                empty = key if group.chooses_empty_value(pod, of_this, of_that) else ""
+                return TopologyRefusal(group.refusal(of_this, of_that), empty)
             narrowed.add((left,))
         return narrowed
 

@@ -135,6 +135,12 @@ class TopologyGroup:
             chosen = self._anti_affinity(of_pod, of_node)
         return LabelRequirement.of(self.rule.key, IN, chosen)
 
+    def chooses_empty_value(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> bool:
+        """Return whether a spread constraint finds no domain only because the value of the label is empty."""
+        if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not of_node.has(""):
+            return False
+        return not self.next(pod, of_pod, of_node).values and self.domains[""] <= self._most(pod, of_pod)
+
     def takes(self, pod: Pod, of_pod: LabelRequirement, domain: str) -> bool:
         """Whether a node in a domain may take a pod."""
         return bool(self.next(pod, of_pod, LabelRequirement.of(self.rule.key, IN, (domain,))).values)
@@ -150,12 +156,21 @@ class TopologyGroup:
         return (domain for domain in self.domains if of_node.has(domain))
 
     def _spread(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+        """Return the domain with the fewest pods that maxSkew allows, or nothing if there is none.
+
+        Upstream starts its search with the empty string, so a domain whose label value is empty counts as none found.
+        """
         itself = int(self.rule.selects(pod))
         if host := self._host(of_node):
             return (host,) if self.domains.get(host, 0) + itself <= self.rule.max_skew else ()
-        most = self.rule.max_skew + self._least(of_pod) - itself
+        most = self._most(pod, of_pod)
         allowed = [(self.domains[d], d) for d in self._within(of_node) if self.domains[d] <= most]
-        return (min(allowed)[1],) if allowed else ()
+        _, domain = min(allowed, default=(0, ""))
+        return (domain,) if domain else ()
+
+    def _most(self, pod: Pod, of_pod: LabelRequirement) -> int:
+        """Return how many pods a domain may have so that maxSkew allows this pod there, too."""
+        return self.rule.max_skew + self._least(of_pod) - int(self.rule.selects(pod))
 
     def _least(self, of_pod: LabelRequirement) -> int:
         """How many pods the emptiest domain has, of those that the pod may go to."""

@@ -111,6 +111,8 @@ class SpreadVerdicts:
         refused = np.zeros(len(rows), np.bool_)
         for column, tally, exists, few, most in self._parts:
             counts, codes = tally.brought_up(self._trail), column.codes[rows]
+            if not len(counts):  # no node has the label
+                return np.ones(len(rows), np.bool_)
             smallest = 0 if few else int((counts if exists is None else counts[exists]).min())
             refused |= counts.take(codes) - smallest > most
             if not column.complete:

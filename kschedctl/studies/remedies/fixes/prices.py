@@ -48,6 +48,7 @@ OF_KINDS = {
         "OtherScheduler",
         "BindVolume",
         "ForgetSelectedNode",
+        "StartCloudController",
         "RevertResize",
         "IgnoreStorageCapacity",
     ),
