@@ -222,6 +222,7 @@ def _promise(workload: str, action: str, counted: DomainCounts, info: PodInfo) -
         when_unsatisfiable=action,
         max_skew=constraint.max_skew,
         min_domains=constraint.min_domains,
+        min_domains_set=constraint.min_domains > 1,
         domains=len(counts),
         pods=int(counts.sum()),
         skew=actual,

@@ -10,7 +10,8 @@ from kschedctl.studies.simulate import simulate
 from kschedctl.studies.what_if.settling import settle
 
 CLASSES: list[Json] = [
-    {"kind": "PriorityClass", "metadata": {"name": name}, "value": value} for name, value in (("high", 100), ("mid", 50))
+    {"kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    for name, value in (("high", 100), ("mid", 50))
 ]
 
 

@@ -26,7 +26,6 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import is_made_again, with_pods
 from kschedctl.studies.basics.unknown import of_simulation
 
-
 ONE_PER_SLOT = frozenset({"DaemonSet", "StatefulSet"})
 """Kinds that create the replacement of a pod once the pod is deleted: its node, or its name, has to be free.
 Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset/stateful_set_control.go (v1.36)."""

@@ -84,7 +84,7 @@ def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
 def single_domain(context: LintContext) -> Iterator[Problem]:
     for spread in hard_spreads(context):
         if spread.workload.serving and spread.eligible.any() and context.facts.domains(spread.key, spread.counted) == 1:
-            message = f"all usable nodes are in one {spread.key}: the constraint does nothing"
+            message = f"all usable nodes are in one {spread.key}: the constraint does nothing, losing it is an outage"
             yield spread.workload.problem((*spread.path, "topologyKey"), message)
 
 
@@ -206,8 +206,8 @@ RULES = (
         NOTE,
         single_domain,
         summary="Hard spread with a single domain",
-        why="With one domain there is no skew.",
-        fix="Spread on kubernetes.io/hostname, or add nodes in other domains",
+        why="With one domain there is no skew, so all replicas share it unless minDomains asks for more.",
+        fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
         source=doc.SPREAD,
         needs_cluster=True,
     ),
