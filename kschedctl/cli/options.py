@@ -305,9 +305,9 @@ class View(Output):
             return super()._data(document, style)
         if self.brief or self.summary or self.output.name not in DATA:
             raise UsageError("--compact is a form of the full data", hint="with -o json or yaml, without --summary")
-        from kschedctl.reports.compact import compact  # noqa: PLC0415 - makes classes, which few answers need
+        from kschedctl.render.renderers import to_compact  # noqa: PLC0415 - few answers need it
 
-        return compact(document)
+        return to_compact(document)
 
     def _all_nodes(self) -> bool:
         return self.each_node or self.nodes
