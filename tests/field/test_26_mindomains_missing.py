@@ -1,8 +1,8 @@
 """Two replicas with a zone spread that does nothing, as only one zone is eligible (aws-samples/appmod-blueprints#892).
 
 The Deployment selects pool sys, which has nodes in zone a only. With one domain there is no skew, so both replicas
-share the zone, and losing it is an outage. No constraint sets minDomains, so none can be lowered: the right answer is to add
-nodes in a second zone and to set minDomains: 2.
+share the zone, and losing it is an outage. No constraint sets minDomains, so none can be lowered: the right answer is
+to add nodes in a second zone and to set minDomains: 2.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def test_what_is_advised_changes_where_replicas_go() -> None:
     """With minDomains 2 the second replica waits for a second zone, and goes there once the zone has a node."""
     objects: list[JsonObject] = yaml.safe_load((FOLDER / "in.yaml").read_text())["items"]
     second = objects[-1]
-    second["spec"]["topologySpreadConstraints"][0]["minDomains"] = 2  # type: ignore[index, call-overload]
-    del second["spec"]["nodeName"]  # type: ignore[attr-defined, union-attr]
+    second["spec"]["topologySpreadConstraints"][0]["minDomains"] = 2
+    del second["spec"]["nodeName"]
     second["status"] = {"phase": "Pending"}
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), "plat/ctl-1-2")
     assert report.verdict == "Unschedulable"

@@ -39,7 +39,7 @@ def test_the_node_with_the_fewest_taints_is_closest() -> None:
 def test_one_node_that_is_not_initialized_does_not_speak_for_all(initialized: str) -> None:
     objects: list[JsonObject] = yaml.safe_load(SITUATION.read_text())["items"]
     for document in objects:
-        if document["kind"] == "Node" and document["metadata"]["name"] == initialized:  # type: ignore[index, call-overload]
-            document["spec"]["taints"].pop()  # type: ignore[index, call-overload, union-attr]
+        if document["kind"] == "Node" and document["metadata"]["name"] == initialized:
+            document["spec"]["taints"].pop()
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), POD)
     assert "is on every node" not in str(report.to_dict())

@@ -76,6 +76,10 @@ class SpreadPromise(Document, frozen=True, kw_only=True):
     least_pods: int = 0
     min_domains_set: bool = False
     """Whether the constraint sets minDomains."""
+    least_why: str = ""
+    """Why the domain with the fewest pods counts although the workload's pods cannot go there, if they cannot."""
+    least_policy: str = ""
+    """The constraint's field by which that domain counts, nodeTaintsPolicy or nodeAffinityPolicy."""
     losses: tuple[BrokenDomain, ...] = ()
 
 

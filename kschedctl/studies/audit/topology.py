@@ -221,6 +221,9 @@ def _of_promise(number: int, promise: SpreadPromise, workloads: Workloads) -> It
             counts += f", and {counted(promise.domains, 'domain')}, fewer than minDomains {promise.min_domains}"
             room = counted(promise.max_skew, "pod")
             fix = f"Add nodes in another domain first: until then a domain takes {room} after a restart"
+        elif promise.least_why:
+            counts += f"; {promise.least_why}"
+            fix = f"Set {promise.least_policy}: Honor in the constraint: until then a restart leaves pods Pending"
         message = f"maxSkew {promise.max_skew} ({named}) is {promise.skew} now: {counts}"
         severity = SKEWED.severity if promise.when_unsatisfiable == HARD else NOTE
         at = {"namespace": owner.namespace, "path": promise.key, "severity": severity}

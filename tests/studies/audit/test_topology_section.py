@@ -241,6 +241,18 @@ def test_the_loss_of_the_only_domain_is_an_outage_whatever_min_domains_is() -> N
     assert "until then a domain takes 1 pod after a restart" in skewed.fix
 
 
+def test_a_tainted_domain_that_counts_as_empty_is_named_with_the_policy() -> None:
+    """Zones a and b have 2 pods each, tainted zone c has none: the skew is 2, and a restart would not lower it."""
+    nodes = [*NODES[:4], node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
+    found = section(*pods("web", "a1", "a2", "b1", "b2", **spread("web")), nodes=nodes)
+    (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
+    why = "c (taint sick:NoSchedule of node c1) counts as an empty domain, since nodeTaintsPolicy is Ignore"
+    assert skewed.message.endswith(why)
+    assert skewed.fix.startswith("Set nodeTaintsPolicy: Honor in the constraint")
+    (told_promise,) = found.promises
+    assert (told_promise.least, told_promise.least_policy, told_promise.least_why) == ("c", "nodeTaintsPolicy", why)
+
+
 def test_a_constraint_says_whether_it_sets_min_domains() -> None:
     assert not promise("web", *pods("web", "a1", "b1", **spread("web"))).min_domains_set
     assert promise("web", *pods("web", "a1", "b1", **spread("web", minDomains=2))).min_domains_set

@@ -127,8 +127,9 @@ def _unreachable(context: LintContext, spread: HardSpread, usable: Bools, why: s
     there, within = facts.domains(spread.key, spread.counted), facts.domains(spread.key, usable)
     fits = within * spread.constraint.max_skew
     if 0 < within < there and fits < workload.at_most and _stuck(context, workload, fits):
+        unusable = facts.domains_without(spread.key, spread.counted, usable)
         message = (
-            f"{why} {there - within} of {there} domains, which count as empty: at most {fits} of "
+            f"{why} {there - within} of {there} domains ({unusable}), which count as empty: at most {fits} of "
             f"{workload.at_most} replicas are scheduled"
         )
         yield workload.problem((*spread.path, field), message)
