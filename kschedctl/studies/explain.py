@@ -55,6 +55,7 @@ from kschedctl.studies.controllers.manifests import sort_out
 from kschedctl.studies.controllers.other_priority import as_if
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
+from kschedctl.studies.why.bypassed_scheduler import claims_without_scheduler
 from kschedctl.studies.why.causes import causes
 from kschedctl.studies.why.eliminations import eliminations, node_groups, node_reports
 from kschedctl.studies.why.extenders import extended
@@ -219,6 +220,8 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         version = scheduler.cluster.kube_version
         profile = pod.spec.scheduler_name
         report = Explanation(pod=pod.key, verdict=settled, headline="", scheduler_name=profile, kube_version=version)
+        if settled == "Bound":
+            report = replace(report, claims_without_scheduler=claims_without_scheduler(pod, scheduler.view))
         if framework is None and settled == "NotResponsible" and not info.terminating:
             report = decided_elsewhere(replace(report, pod_group=gang_report(scheduler, None, pod)))
     else:

@@ -20,7 +20,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.answer_lines import answer_lines, message_line, stand_in_line
+from kschedctl.render.pages.answer_lines import answer_lines, message_line, preemption_line, stand_in_line
 from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
 from kschedctl.render.pages.new_node import new_node_section
 from kschedctl.render.pages.not_created import not_created_lines
@@ -62,6 +62,7 @@ TOLD_BETTER = frozenset(
         "CorrectNodeName",
         "AddDomains",
         "HonorPolicy",
+        "StartCloudController",
     ]
 )
 """The advice that says in general what remedies say exactly."""
@@ -82,6 +83,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *upstream_fault_lines(report.upstream_faults),
         *first,
         *message_line(report),
+        *preemption_line(report),
         *pod_group_section(report.pod_group, style),
         *remedies_section(report.remedies, report.impossible, style),
         *(how_section(report.remedies, style) if style.patches else more),

@@ -17,7 +17,7 @@ from kschedctl.studies.basics.patches import json_patch, plain
 from kschedctl.studies.controllers.changed_workloads import Existing
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
 from kschedctl.studies.remedies.fixes.changes import Edited, Fix
-from kschedctl.studies.remedies.fixes.trials import RemedyTrial
+from kschedctl.studies.remedies.fixes.trials import RemedyTrial, is_resized
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
 from kschedctl.studies.remedies.ranking import QueueResult, Ranked
@@ -151,5 +151,6 @@ def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Json
             head = {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind}
             yield {"create": head | plain(edit.after)}
         else:
+            resize = {"subresource": "resize"} if is_resized(edit) else {}
             anew = {} if is_updated(edit.before, edit.after) else {"anew": True}
-            yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after))), **anew}
+            yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after))), **anew, **resize}
