@@ -152,6 +152,8 @@ class Provisioning(Report, frozen=True):
     relaxations: tuple[GivenUp, ...] = ()
     limits_exceeded: dict[str, str] = {}
     per_pool: dict[str, dict[str, PoolAnswer]] = {}
+    missing: dict[str, dict[str, tuple[str, ...]]] = {}
+    """Pod without a node -> NodePool -> all that keeps the pool from taking it, for up to 8 different errors."""
     overlays: tuple[OverlayVerdict, ...] = ()
     seen_types: int | None = None
     still_pending: dict[str, str] = {}

@@ -41,7 +41,7 @@ class LaunchingPools:
             if not pod.terminated
         }
         refused = replace(cluster, pods=cluster.pods.with_changes(waiting))
-        report = provision(refused, self._types, self._settings, now=self._now)
+        report = provision(refused, self._types, self._settings, now=self._now, explains=False)
         why = {key: error.error for key, error in report.pod_errors.items()}
         why |= {event.name: event.message for event in report.rejected}
         claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]

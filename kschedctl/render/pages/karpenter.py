@@ -120,7 +120,7 @@ def _still_pending(report: Provisioning, style: Style) -> Page:
 
 
 def _refused(report: Provisioning, style: Style) -> Page:
-    """The pods that get nothing, a line for each pool; those with the same reasons stand together."""
+    """Show what stops each NodePool from taking the pods without a node, then the same in Karpenter's words."""
     by_reasons: dict[tuple[str, ...], list[str]] = {}
     for pod, error in report.pod_errors.items():
         by_reasons.setdefault(tuple(part if style.wide else without_lists(part) for part in error.parts), []).append(
@@ -137,15 +137,34 @@ def _refused(report: Provisioning, style: Style) -> Page:
     limits = list(report.limits_exceeded.items())
     columns = (Column("pods"), POOL, Column("why, in Karpenter's words"))
     return (
+        *_missing(report, style),
         *table_of(rows, columns, lambda row: row, style, title="No new node", full=False),
         *table_of(limits, (POOL, Column("why")), lambda row: row, style, title="Launch nothing more"),
     )
+
+
+def _missing(report: Provisioning, style: Style) -> Page:
+    """Show, pool by pool, all that keeps a NodePool from taking a pod; pods with the same answers share their rows."""
+    by_answers: dict[tuple[tuple[str, tuple[str, ...]], ...], list[str]] = {}
+    for pod, pools in report.missing.items():
+        by_answers.setdefault(tuple((pool, stops) for pool, stops in pools.items() if stops), []).append(pod)
+    rows = [
+        (first_of(pods), pool, stop)
+        for answers, pods in by_answers.items()
+        for pool, stops in answers
+        for stop in stops
+    ]
+    columns = (Column("pods"), POOL, Column("what stops it"))
+    return table_of(rows, columns, lambda row: row, style, title="What stops each NodePool", full=False)
 
 
 def _per_pool(report: Provisioning, style: Style) -> Page:
     """What each pool answers; pods with the same answers stand together."""
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, pools in report.per_pool.items():
+        error = report.pod_errors.get(pod)
+        if error and set(error.parts) == {answer.error for answer in pools.values()}:
+            continue  # the table of refused pods says the same
         answers = tuple((pool, answer.text(style.wide)) for pool, answer in pools.items())
         by_answers.setdefault(answers, []).append(pod)
     rows = [(first_of(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]
