@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from kschedctl.api import resource_names
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Container, ContainerStatus, Pod, ResourceRequirements, Resources
@@ -220,6 +222,49 @@ def _effective(pod: Pod, spec: Quantities, actuated: ResourceRequirements, alloc
 def _resize_infeasible(pod: Pod) -> bool:
     pending = next((c for c in pod.status.conditions if c.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
+
+
+def is_resize_deferred(pod: Pod) -> bool:
+    """Return whether the kubelet has put off an in-place resize of the pod because its node lacks the room.
+
+    kube-scheduler counts the new requests all the same. Before 1.33 status.resize says what a condition says now.
+    """
+    pending = (c.reason for c in pod.status.conditions if c.type == "PodResizePending" and c.status != "False")
+    return "Deferred" in (*pending, pod.status.resize)
+
+
+def with_resize_reverted(pod: Pod) -> Pod:
+    """Return the pod with the requests and limits that its kubelet has allocated, instead of those of its spec.
+
+    Containers of which the status says nothing stay as they are.
+    """
+    spec, status = pod.spec, pod.status
+    statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}
+
+    def revert(container: Container) -> Container:
+        running = statuses.get(container.name)
+        if running is None:
+            return container
+        reverted = _allocated(container.resources, running.resources, running.allocated_resources)
+        return replace(container, resources=reverted)
+
+    of_pod = spec.resources and _allocated(spec.resources, status.resources, status.allocated_resources)
+    containers, init_containers = tuple(map(revert, spec.containers)), tuple(map(revert, spec.init_containers))
+    changed = replace(spec, containers=containers, init_containers=init_containers, resources=of_pod)
+    return replace(pod, spec=changed)
+
+
+def _allocated(
+    wanted: ResourceRequirements, actuated: ResourceRequirements | None, allocated: Resources
+) -> ResourceRequirements:
+    """Return the requirements with what a status says is allocated or, failing that, actuated."""
+    requests = allocated or (actuated.requests if actuated else {})
+    limits = actuated.limits if actuated else {}
+    return replace(
+        wanted,
+        requests={name: requests.get(name, amount) for name, amount in wanted.requests.items()},
+        limits={name: limits.get(name, amount) for name, amount in wanted.limits.items()},
+    )
 
 
 def _add(total: Quantities, more: Mapping[str, Quantity]) -> None:

@@ -24,7 +24,7 @@ class Bars:
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Something with so many parts, 0 for nobody knows, begins; call the result with how many more are done."""
+        """Begin a bar of ``total`` parts, 0 if not known. Call the result with each number of parts done."""
         started = latest = monotonic()
         finished, task = 0, None
 
@@ -37,8 +37,9 @@ class Bars:
             latest = now
             shown = self._open()
             if task is None:
-                task = shown.add_task(what, total=total or None)
-            shown.update(task, completed=finished)
+                task = shown.add_task(what, total=total or None, count="")
+            count = f"{finished:,} of {total:,}" if total else f"{finished:,}"
+            shown.update(task, completed=finished, count=count)
 
         return done
 
@@ -50,15 +51,14 @@ class Bars:
     def _open(self) -> Progress:
         if self._bars is None:
             from rich.console import Console  # noqa: PLC0415 - only long work needs it
-            from rich.progress import (  # noqa: PLC0415
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-            )
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[count]}"),
+                TimeRemainingColumn(),
+            )
             console = Console(stderr=True)  # stdout stays as it is: answers ask it how wide it is, and for colours
             self._bars = Progress(*columns, console=console, transient=True, redirect_stdout=False)
             self._bars.start()

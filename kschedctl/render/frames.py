@@ -14,12 +14,12 @@ import msgspec
 from kschedctl.errors import UsageError
 from kschedctl.render.csv_table import table_of
 from kschedctl.reports.admission import Admission
-from kschedctl.reports.audit.audit import Audit
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.document import Document
 from kschedctl.reports.provisioning import Provisioning
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.reports.scale_up import ScaleUp
+from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind
 
 LIBRARIES = ("polars", "pandas")
@@ -49,7 +49,7 @@ def _columns(document: Document) -> dict[str, list[object]]:
     try:
         header, rows = table_of(document)
     except UsageError:  # no CSV form
-        return _fields(document.as_findings() if isinstance(document, Audit) else document)
+        return _fields(document.as_list() if isinstance(document, Report) else document)
     columns = {name: _of_one_type(column) for name, column in zip(header, zip(*rows, strict=True), strict=False)}
     return columns or {name: [] for name in header}
 

@@ -15,47 +15,55 @@ from kschedctl.reports.findings import WithFindings
 from kschedctl.reports.unknown import doubt
 
 PAGES = {
-    "Explanation": "pages.explanation:explanation_page",
-    "Explanations": "pages.explanation:explanations_page",
-    "PendingPods": "pages.pending:pending_page",
-    "SnapshotReport": "pages.archive:snapshot_page",
-    "SnapshotDiff": "pages.archive:diff_page",
-    "Findings": "pages.lint:findings_page",
-    "Audit": "pages.audit.audit:audit_page",
-    "AuditSection": "pages.audit.audit:section_page",
-    "EffectiveConfiguration": "pages.configuration:configuration_page",
-    "VersionChanges": "pages.configuration:version_changes_page",
-    "Version": "pages.configuration:version_page",
-    "LintRules": "pages.lint:rule_list_page",
-    "LintRule": "pages.lint:rule_page",
-    "Simulation": "pages.simulation:simulation_page",
-    "FollowedRollout": "pages.followed_rollout:followed_rollout_page",
-    "SamplingCosts": "pages.audit.sampling:sampling_page",
-    "Capacity": "pages.capacity:capacity_page",
-    "Drain": "pages.node_losses:drain_page",
-    "Failures": "pages.node_losses:failures_page",
-    "WhatIf": "pages.whatif:whatif_page",
-    "MakeRoom": "pages.make_room:make_room_page",
-    "NodeSizing": "pages.sizing:sizing_page",
-    "Rebalancing": "pages.rebalancing:rebalancing_page",
-    "Answers": "pages.answers:answers_page",
-    "Remedies": "pages.remedies:remedies_page",
-    "RemediesOfMany": "pages.remedies:many_page",
-    "WakeUps": "pages.wakes:wake_ups_page",
-    "WakeUpsOfMany": "pages.wakes:wake_ups_of_many_page",
-    "WakesOfMany": "pages.wakes:wakes_page",
-    "WakesBetween": "pages.wakes:between_page",
-    "Races": "pages.audit.races:races_page",
-    "NodePools": "pages.pools:pools_page",
-    "ScaleUp": "pages.cluster_autoscaler:scale_up_page",
-    "ScaleDown": "pages.cluster_autoscaler:scale_down_page",
-    "Provisioning": "pages.karpenter:provisioning_page",
-    "Consolidation": "pages.consolidation:consolidation_page",
-    "Disruption": "pages.karpenter:disruption_page",
-    "ClusterMetrics": "pages.cluster_metrics:cluster_metrics_page",
+    "Explanation": "render.pages.explanation:explanation_page",
+    "Explanations": "render.pages.explanation:explanations_page",
+    "PendingPods": "render.pages.pending:pending_page",
+    "SnapshotReport": "render.pages.archive:snapshot_page",
+    "SnapshotDiff": "render.pages.archive:diff_page",
+    "Findings": "render.pages.lint:findings_page",
+    "Audit": "render.pages.audit.audit:audit_page",
+    "AuditSection": "render.pages.audit.audit:section_page",
+    "EffectiveConfiguration": "render.pages.configuration:configuration_page",
+    "VersionChanges": "render.pages.configuration:version_changes_page",
+    "Version": "render.pages.configuration:version_page",
+    "LintRules": "render.pages.lint:rule_list_page",
+    "LintRule": "render.pages.lint:rule_page",
+    "Simulation": "render.pages.simulation:simulation_page",
+    "FollowedRollout": "render.pages.followed_rollout:followed_rollout_page",
+    "SamplingCosts": "render.pages.audit.sampling:sampling_page",
+    "Capacity": "render.pages.capacity:capacity_page",
+    "Drain": "render.pages.node_losses:drain_page",
+    "Failures": "render.pages.node_losses:failures_page",
+    "WhatIf": "render.pages.whatif:whatif_page",
+    "MakeRoom": "render.pages.make_room:make_room_page",
+    "NodeSizing": "render.pages.sizing:sizing_page",
+    "Rebalancing": "render.pages.rebalancing:rebalancing_page",
+    "Answers": "render.pages.answers:answers_page",
+    "Remedies": "render.pages.remedies:remedies_page",
+    "RemediesOfMany": "render.pages.remedies:many_page",
+    "WakeUps": "render.pages.wakes:wake_ups_page",
+    "WakeUpsOfMany": "render.pages.wakes:wake_ups_of_many_page",
+    "WakesOfMany": "render.pages.wakes:wakes_page",
+    "WakesBetween": "render.pages.wakes:between_page",
+    "Races": "render.pages.audit.races:races_page",
+    "NodePools": "render.pages.pools:pools_page",
+    "ScaleUp": "render.pages.cluster_autoscaler:scale_up_page",
+    "ScaleDown": "render.pages.cluster_autoscaler:scale_down_page",
+    "Provisioning": "render.pages.karpenter:provisioning_page",
+    "Consolidation": "render.pages.consolidation:consolidation_page",
+    "Disruption": "render.pages.karpenter:disruption_page",
+    "ClusterMetrics": "render.pages.cluster_metrics:cluster_metrics_page",
 }
 """The kind of a document -> the module and function that make its page."""
-SUMMARY = "pages.summary:summary_page"
+HTML_WIDGETS = {
+    "Explanation": "render.html.widgets:explanation_widgets",
+    "Explanations": "render.html.widgets:explanations_widgets",
+    "PendingPods": "render.html.widgets:pending_widgets",
+    "Simulation": "render.html.widgets:simulation_widgets",
+    "WhatIf": "render.html.widgets:whatif_widgets",
+}
+"""The kind of a document -> the function that returns the sections that only its HTML form has."""
+SUMMARY = "render.pages.summary:summary_page"
 """Pages of documents that the library alone gives."""
 
 
@@ -83,7 +91,9 @@ def _template(fill: str) -> Callable[[Document, Style], str]:
 def _html(document: Document, style: Style) -> str:
     html = import_module("kschedctl.render.html.document")  # Jinja
     own = replace(html.style_of(document, style), commands=style.commands)
-    text: str = html.show(document, page_of(document, own), style.about)
+    reference = HTML_WIDGETS.get(kind_of(document))
+    widgets = _load(reference)(document) if reference else []
+    text: str = html.show(document, page_of(document, own), widgets, style.about)
     return text
 
 
@@ -92,7 +102,7 @@ def _picture(form: str) -> Callable[[Document, Style], str | bytes]:
         plots = plots_of(page_of(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
         if not plots:
             raise UsageError(f"-o {form} draws plots, and this answer has none", hint="-o html has everything")
-        picture: str | bytes = _load(f"plots.pictures:{form}")(plots, _doubt(document))
+        picture: str | bytes = _load(f"render.plots.pictures:{form}")(plots, _doubt(document))
         return picture
 
     return show
@@ -107,13 +117,13 @@ def _doubt(document: Document) -> str:
 
 
 def _brief(document: Document, style: Style) -> str:
-    return str(_load("brief:to_brief")(document, style))
+    return str(_load("render.brief:to_brief")(document, style))
 
 
 def _of_findings(write: str) -> Callable[[Document, Style], str]:
     def show(document: Document, style: Style) -> str:
         if not isinstance(document, WithFindings):
-            form = write.partition(":")[0]
+            form = write.partition(":")[0].rpartition(".")[2]
             raise UsageError(
                 f"-o {form} shows findings, and these are {kind_of(document)}", hint="-o json has everything"
             )
@@ -130,29 +140,29 @@ def _headed(document: dict[str, Json]) -> dict[str, Json]:
 def _load(reference: str) -> Callable[..., Any]:
     """``module:function`` of this package: a page, or a format's libraries, are imported when they are asked for."""
     module, _, function = reference.partition(":")
-    loaded: Callable[..., Any] = getattr(import_module(f"kschedctl.render.{module}"), function)
+    loaded: Callable[..., Any] = getattr(import_module(f"kschedctl.{module}"), function)
     return loaded
 
 
 RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
-    "table": _paged("terminal:show"),
+    "table": _paged("render.terminal:show"),
     "brief": _brief,
-    "wide": _paged("terminal:show"),
-    "json": _data("data:to_json"),
-    "yaml": _data("data:to_yaml"),
-    "markdown": lambda document, style: _paged("markdown:show")(document, replace(style, width=UNFOLDED)),
+    "wide": _paged("render.terminal:show"),
+    "json": _data("render.data:to_json"),
+    "yaml": _data("render.data:to_yaml"),
+    "markdown": lambda document, style: _paged("render.markdown:show")(document, replace(style, width=UNFOLDED)),
     "html": _html,
     "svg": _picture("svg"),
     "png": _picture("png"),
-    "csv": lambda document, style: _load("csv_table:to_csv")(document),
-    "name": lambda document, style: _load("names:pod_names")(document),
-    "jsonpath": _template("templates:jsonpath"),
-    "custom-columns": _template("templates:custom_columns"),
-    "patch": lambda document, style: _load("patch:to_patch")(document),
-    "diff": lambda document, style: _load("diff:to_diff")(document),
-    "sarif": _of_findings("sarif:to_sarif"),
-    "junit": _of_findings("junit:to_junit"),
-    "github": _of_findings("github:to_github"),
-    "openmetrics": lambda document, style: _load("openmetrics:to_openmetrics")(document),
+    "csv": lambda document, style: _load("render.csv_table:to_csv")(document),
+    "name": lambda document, style: _load("render.names:pod_names")(document),
+    "jsonpath": _template("render.templates:jsonpath"),
+    "custom-columns": _template("render.templates:custom_columns"),
+    "patch": lambda document, style: _load("render.patch:to_patch")(document),
+    "diff": lambda document, style: _load("render.diff:to_diff")(document),
+    "sarif": _of_findings("render.sarif:to_sarif"),
+    "junit": _of_findings("render.junit:to_junit"),
+    "github": _of_findings("render.github:to_github"),
+    "openmetrics": lambda document, style: _load("render.openmetrics:to_openmetrics")(document),
 }
 """``-o`` -> what gives the text, or of a picture that is none the bytes."""

@@ -5,12 +5,9 @@ Cells that lean on several fields, or need words, are given by the page, for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from functools import cache
-from types import UnionType
-from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping, Sequence, Sized
+from typing import TypeVar
 
-from kschedctl.api.copying import replace
 from kschedctl.api.resource_names import CPU, readable
 from kschedctl.render.page import (
     Cell,
@@ -25,7 +22,7 @@ from kschedctl.render.page import (
     shown_first,
     stacked,
 )
-from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.columns import NUMBERS, Column, Tone, columns_of
 from kschedctl.reports.document import Document
 
 ROWS_SHOWN = 25
@@ -33,7 +30,6 @@ Told = TypeVar("Told")
 Struct = TypeVar("Struct", bound=Document)
 Row = tuple[Cell | Stack, ...]
 Cells = Mapping[str, Callable[[Struct], Cell | Stack]]
-NUMBERS = (int, float)
 PLAIN = Style()
 
 
@@ -107,27 +103,6 @@ def listed(
     return table_of([*enumerate(rows, 1)], columns, row, style, title=title, limit=limit, note=note, full=full)
 
 
-def to_rows(struct: type[Document], rows: Sequence[Document]) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
-    """Header and rows for CSV: the same columns, and values as they are."""
-    columns = columns_of(struct)
-    header = tuple(column.csv or column.name for column in columns.values())
-    return header, ([_plain(getattr(row, name), column) for name, column in columns.items()] for row in rows)
-
-
-@cache
-def columns_of(struct: type[Document]) -> dict[str, Column]:
-    """Field -> its column, from the left to the right; fields without one are not there."""
-    hints = get_type_hints(struct, include_extras=True)
-    columns = {name: _named(name, *get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Annotated}
-    return dict(sorted(columns.items(), key=lambda item: item[1].place))
-
-
-def _named(field: str, of_type: object, column: Column) -> Column:
-    number = column.counted or any(member in NUMBERS for member in (of_type, *_of_union(of_type)))
-    name = column.name.strip() if column.name else field.replace("_", " ")
-    return replace(column, name=name, right=column.right or number)
-
-
 def rounded(name: str, amount: int) -> str:
     """Large amounts to two digits or more, as they are sums of many; smaller ones in the largest unit that is exact.
 
@@ -148,10 +123,6 @@ def rounded(name: str, amount: int) -> str:
             return f"{amount / (1 << shift):g}{unit}"
     text = readable(name, amount)
     return f"{int(text):,}" if text.isdecimal() else text
-
-
-def _of_union(of_type: object) -> tuple[object, ...]:
-    return get_args(of_type) if isinstance(of_type, UnionType) else ()
 
 
 def _cell(value: object, column: Column) -> Cell | Stack:
@@ -184,9 +155,3 @@ def _beneath(cell: Cell | Stack, column: Column) -> Marked:
     """A line with the word that tells what it is; empty where there is nothing to tell."""
     text = cell.text if isinstance(cell, Marked) else str(cell)
     return Marked(f"{column.beneath} {text}".lstrip() if text else "", Tone.FAINT)
-
-
-def _plain(value: object, column: Column) -> object:
-    if value is None:
-        return ""
-    return len(value) if column.counted and isinstance(value, Sized) else value

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.summary import Report
 from kschedctl.text.counts import counted
 
@@ -15,6 +17,12 @@ class ClusterAnswer(Document, frozen=True):
     cluster: str
     good: bool
     document: Any
+
+
+def kind_of_answers(document: Document) -> str:
+    """Return the kind of the document, or of its answers if it is about several clusters."""
+    answer = document.answers[0].document if isinstance(document, Answers) and document.answers else document
+    return str(getattr(answer, "kind", "this"))
 
 
 class Answers(Report, frozen=True):
@@ -40,3 +48,24 @@ class Answers(Report, frozen=True):
         good = sum(answer.good for answer in self.answers)
         interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
         return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", interrupted)
+
+    def csv_table(self) -> CsvTable | None:
+        """Return the rows of all clusters, each after the name of its cluster."""
+        tables = [(answer.cluster, answer.document.csv_table()) for answer in self.answers]
+        if any(table is None for _, table in tables):
+            return None
+        header = tables[0][1].header if tables else ()
+        return CsvTable(("cluster", *header), ((cluster, *row) for cluster, table in tables for row in table.rows))
+
+    def pod_names(self) -> tuple[str, ...] | None:
+        """Return the pods of all clusters."""
+        names = [answer.document.pod_names() for answer in self.answers]
+        return None if None in names else tuple(pod for pods in names for pod in pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the problems of all clusters, each after the name of its cluster."""
+        return [
+            problem._replace(message=f"{answer.cluster}: {problem.message}")
+            for answer in self.answers
+            for problem in answer.document.gate_problems() or ()
+        ]

@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.observed.failed_creation import in_brief
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Elimination
 from kschedctl.reports.searches import SearchStart
@@ -25,31 +26,36 @@ class RoomLeft(Document, frozen=True):
 
 
 class ShapeCapacity(Document, frozen=True):
-    """One shape of pod by itself, on the cluster as it is.
-
-    ``fits`` pods more; ``limited``: no more than that were tried. ``nodes``: node -> new pods, ``domains``: topology
-    key -> value -> new pods. ``message``: what stops the next one, in kube-scheduler's words, ``eliminations``: the
-    same by reason; ``evicts``: the pods that preemption would evict for it, which ``fits`` does not count on.
-    ``over_runs``: the least and the most over several runs. ``curve``: what is left as pods come, where it changes (of
-    very many changes some); empty where a part of the nodes is looked at. ``created``: how many of them the API server
-    creates, None for all, and ``refused``: what it says to the next one.
-    """
+    """How many more pods of one shape fit the cluster, tried apart from the other shapes."""
 
     shape: str
     fits: int
+    """Pods that get a node, whatever the API server allows."""
     limited: bool
+    """True if no more pods than ``fits`` were tried."""
     nodes: dict[str, int] = msgspec.field(default_factory=dict)
+    """New pods by node."""
     domains: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    """New pods by topology key and value."""
     verdict: str = ""
     message: str = ""
+    """kube-scheduler's message about the first pod that does not fit."""
     eliminations: tuple[Elimination, ...] = ()
+    """The reasons in ``message``, each with its nodes."""
     evicts: tuple[str, ...] = ()
+    """Pods that preemption would evict for the first pod that does not fit."""
     unknown: tuple[UnknownKind, ...] = ()
     headroom: tuple[Headroom, ...] = ()
     over_runs: Spread | None = None
+    """The smallest and the largest ``fits`` of several runs."""
     curve: tuple[RoomLeft, ...] = ()
+    """Nodes with room after each pod, thinned out if long. Empty if nodes are sampled."""
     created: int | None = None
+    """Pods that the API server admits, None for all that were tried."""
     refused: tuple[str, ...] = ()
+    """The API server's messages about the first pod that it denies."""
+    ahead: tuple[str, ...] = ()
+    """Waiting pods that are ahead in the queue and got a node before these."""
 
     @property
     def most(self) -> int:
@@ -101,3 +107,12 @@ class Capacity(Report, frozen=True):
         """With how many fit of each shape, and what stops the next one."""
         shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
         return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each shape and node that takes pods of it."""
+        rows = [
+            (shape.shape, shape.fits, node, pods, shape.message)
+            for shape in self.shapes
+            for node, pods in shape.nodes.items() or [("", 0)]
+        ]
+        return CsvTable(("shape", "fits", "node", "pods", "message"), rows)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from enum import Enum, auto
+from functools import cache
+from types import UnionType
+from typing import Annotated, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
+
+from kschedctl.api.copying import replace
+from kschedctl.reports.document import Document
+
+NUMBERS = (int, float)
 
 
 class Tone(Enum):
@@ -51,3 +59,41 @@ class Column(msgspec.Struct, frozen=True):
     narrow: bool = False
     csv: str = ""
     csv_only: bool = False
+
+
+class CsvTable(NamedTuple):
+    """The main table of a report, with values as they are."""
+
+    header: Sequence[str]
+    rows: Iterable[Sequence[object]]
+
+
+def to_csv_table(struct: type[Document], rows: Sequence[Document]) -> CsvTable:
+    """Return the columns that are declared beside the fields of ``struct``, with a row for each of ``rows``."""
+    columns = columns_of(struct)
+    header = tuple(column.csv or column.name for column in columns.values())
+    return CsvTable(
+        header, ([_csv_cell(getattr(row, name), column) for name, column in columns.items()] for row in rows)
+    )
+
+
+@cache
+def columns_of(struct: type[Document]) -> dict[str, Column]:
+    """Return the column of each field that declares one, from left to right."""
+    hints = get_type_hints(struct, include_extras=True)
+    columns = {name: _complete(name, *get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Annotated}
+    return dict(sorted(columns.items(), key=lambda item: item[1].place))
+
+
+def _complete(field: str, field_type: object, column: Column) -> Column:
+    """Return the column with its name, aligned to the right if the field holds numbers."""
+    alternatives = get_args(field_type) if isinstance(field_type, UnionType) else ()
+    is_number = column.counted or any(member in NUMBERS for member in (field_type, *alternatives))
+    name = column.name.strip() if column.name else field.replace("_", " ")
+    return replace(column, name=name, right=column.right or is_number)
+
+
+def _csv_cell(value: object, column: Column) -> object:
+    if value is None:
+        return ""
+    return len(value) if column.counted and isinstance(value, Sized) else value

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import Column
+from kschedctl.reports.columns import Column, CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
@@ -139,3 +140,32 @@ class Drain(Report, frozen=True):
                 "returned": len(self.returned),
             },
         )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pod of the drained nodes, and for each pod that preemption evicts for one of these."""
+        rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
+        rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
+        rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]
+        rows += [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        rows += [(pod, "Lost", "", "", "") for pod in self.lost]
+        rows += [(pod, "Returned", "", "", "") for pod in self.returned]
+        return CsvTable(("pod", "what", "from", "to", "message"), rows)
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods that cannot be evicted, and those that are left without a node."""
+        return (
+            *(blocked.pod for blocked in self.blocked),
+            *(pod for group in self.unplaced for pod in group.pods),
+        )
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that block the drain, get no node, are lost, come back or are evicted."""
+        returned = "comes back to a drained node: it tolerates the cordon"
+        return [
+            *(GateProblem("eviction-blocked", f"Pod {blocked.pod}", blocked.why) for blocked in self.blocked),
+            *(group.gate_problem for group in self.unplaced),
+            *(workload.gate_problem for workload in self.not_created),
+            *(GateProblem("lost", f"Pod {pod}", "no controller creates it again") for pod in self.lost),
+            *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
+            *(pod.gate_problem for pod in self.evicted),
+        ]

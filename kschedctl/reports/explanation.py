@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+
 from msgspec.structs import replace
 
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.new_node import NewNode
-from kschedctl.reports.not_created import NotCreated, OnceCreated
+from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.remedies import Remedy
 from kschedctl.reports.searches import SearchedNodes
@@ -250,6 +255,11 @@ class PreemptionReport(Document, frozen=True):
         return f", would preempt {counted(victims, 'pod')} on {where}" if victims else ""
 
 
+FINE = ("Schedulable", "Bound", "Finished")
+"""Verdicts on a pod that has a node or gets one."""
+NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
+
+
 class Explanation(Report, frozen=True):
     """Every field that the conformance contract names has the contract's form; the others are for people.
 
@@ -365,3 +375,36 @@ class Explanation(Report, frozen=True):
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
         )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each node and reason, or one row if no node was evaluated."""
+        return CsvTable(NODE_HEADER, self.csv_rows())
+
+    def csv_rows(self) -> Iterator[Sequence[object]]:
+        """Yield the rows of ``csv_table``."""
+        failure = self.not_created
+        if failure is not None and not failure.past:
+            yield failure.workload, NOT_CREATED, "", "", "", "", "", failure.headline, ""
+        for node in self.nodes:
+            total = "" if node.total is None else node.total
+            head = (self.pod, self.verdict, node.name, node.zone, node.pool, total)
+            for refusal in node.refusals:
+                yield *head, refusal.plugin, refusal.reason, refusal.fact
+            if not node.refusals:
+                yield *head, "", "", ""
+        if not self.nodes:
+            yield self.pod, self.verdict, "", "", "", "", "", self.message or self.headline, ""
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pod."""
+        return (self.pod,)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the reason why the pod is not created or not scheduled."""
+        if self.not_created is not None and not self.not_created.past:
+            return [self.not_created.gate_problem]
+        if self.verdict in FINE:
+            return []
+        workload = re.search(r"\b([A-Z]\w+) ([a-z0-9.-]+/[a-z0-9.-]+)", self.stands_for)
+        fix = self.remedies[0].summary if self.remedies else ""
+        return [GateProblem("not-scheduled", workload[0] if workload else f"Pod {self.pod}", self.headline, fix)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.columns import CsvTable
+from kschedctl.reports.explanation import FINE, NODE_HEADER, Explanation
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-
-FINE = ("Schedulable", "Bound", "Finished")
-"""The verdicts on a pod that needs no help to get a node."""
 
 
 class Explanations(Report, frozen=True):
@@ -39,3 +38,15 @@ class Explanations(Report, frozen=True):
             ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
         )
         return replace(summary, subject=f"{len(pods)} pods", pods=pods, figures={"pods": len(pods)})
+
+    def csv_table(self) -> CsvTable:
+        """Return the rows of all explanations."""
+        return CsvTable(NODE_HEADER, (row for explanation in self.explanations for row in explanation.csv_rows()))
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the explained pods."""
+        return tuple(explanation.pod for explanation in self.explanations)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the problems of all explained pods."""
+        return [problem for explanation in self.explanations for problem in explanation.gate_problems()]

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.simulation import PodCount, Spread, UnplacedPods
@@ -104,6 +106,30 @@ class Failures(Report, frozen=True):
             pods=tuple(_shortened(worst)) if worst is not None else (),
             figures=figures,
         )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each simulated failure, the worst first."""
+        rows = [
+            (rank, loss.name, len(loss.nodes), loss.displaced, loss.unplaced, loss.evicted, loss.lost)
+            for rank, loss in enumerate(self.failures, 1)
+        ]
+        return CsvTable(("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost"), rows)
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods that some failure leaves without a node."""
+        return tuple(pod for failure in self.failures for group in failure.reasons for pod in group.pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the failures that leave pods without a node or evict some."""
+        return [
+            GateProblem(
+                "loss-not-borne",
+                f"{self.unit.capitalize()} {failure.name}",
+                f"{counted(failure.unplaced, 'pod')} without a node, {counted(failure.evicted, 'pod')} evicted",
+            )
+            for failure in self.failures
+            if not failure.safe
+        ]
 
 
 def _shortened(worst: Failure) -> Iterator[ShortPods]:

@@ -61,16 +61,20 @@ class HeldPods(Document, frozen=True):
 
 
 class SearchedPlans(Document, frozen=True):
-    """What was tried: so many ``plans`` of up to ``max_moves`` for a pod were played in full; ``movable`` pods may
-    move, and on so many ``nodes`` the last pod would fit without them. ``complete``: no plan can have been missed,
-    which nobody knows of several pods.
-    """
+    """The extent of a search for plans."""
 
     max_moves: int
+    """Moves per pod, at most."""
     plans: int
+    """Plans that were replayed from beginning to end."""
     nodes: int
+    """Nodes on which the last pod would fit without the pods that may be moved."""
     movable: int
+    """Pods that may be moved."""
     complete: bool = True
+    """True if no plan can have been missed. Always False for several pods."""
+    timed_out: bool = False
+    """True if the search ran out of time."""
 
 
 class MakeRoom(Report, frozen=True):

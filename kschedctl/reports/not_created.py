@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
 
@@ -73,6 +74,11 @@ class NotCreated(Document, frozen=True):
     def shortened(self) -> ShortPods:
         """For a summary."""
         return ShortPods(self.missing or 0, "", self.workload, self.headline)
+
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        return GateProblem("not-created", self.workload, self.headline)
 
 
 def refused(several: Sequence[NotCreated]) -> str:

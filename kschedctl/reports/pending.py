@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanation import FINE, Explanation
+from kschedctl.reports.gate_problem import GateProblem, with_pod_count
 from kschedctl.reports.growth import NodeGrowth
-from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
@@ -94,3 +96,22 @@ class PendingPods(Report, frozen=True):
             figures |= {"newNodes": self.growth.nodes, "neverScheduled": self.growth.without}
         pods = (*(lacking.shortened for lacking in self.not_created), *(group.shortened for group in self.groups))
         return replace(summary, subject=self.scope, pods=pods, figures=figures)
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pending pod, after one for each workload that lacks pods."""
+        missing = [(workload.workload, NOT_CREATED, workload.headline) for workload in self.not_created]
+        waiting = [(pod, group.verdict, group.cause) for group in self.groups for pod in group.pods]
+        return CsvTable(("pod", "verdict", "cause"), [*missing, *waiting])
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pending pods."""
+        return tuple(pod for group in self.groups for pod in group.pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that are not created or not scheduled, by cause."""
+        waiting = [
+            GateProblem("not-scheduled", f"Pod {group.pods[0]}", with_pod_count(len(group.pods), group.cause))
+            for group in self.groups
+            if group.verdict not in FINE
+        ]
+        return [*(workload.gate_problem for workload in self.not_created), *waiting]

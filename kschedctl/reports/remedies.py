@@ -47,6 +47,13 @@ class Remedy(Document, frozen=True):
     owner: str = ""
     owner_patch: JsonDict = {}
     restarts: int = 0
+    holds: bool | None = None
+    """Whether the pod gets a node when, after the fix, all waiting pods are tried in the queue's order; None if this
+    was not replayed."""
+    rivals: tuple[str, ...] = ()
+    """The waiting pods that take the room that the fix makes, so that the pod still waits; empty if the fix holds."""
+    also_places: tuple[str, ...] = ()
+    """The other waiting pods that get a node with the fix, and get none without it."""
 
     def shortened(self, clears: int = 0) -> ShortFix:
         """``clears``: how many pods get a node with it."""
@@ -57,6 +64,9 @@ class Remedy(Document, frozen=True):
             nodes=self.opens[:3],
             clears=clears,
             commands=self.commands[:4],
+            rivals=self.rivals[:3],
+            rival_count=len(self.rivals),
+            also_places=len(self.also_places),
         )
 
 

@@ -7,15 +7,16 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem, with_pod_count
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -55,6 +56,12 @@ class UnplacedPods(Document, frozen=True):
     def shortened(self) -> ShortPods:
         return ShortPods(len(self.pods), self.pods[0], self.workload, self.message or self.verdict)
 
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        message = with_pod_count(len(self.pods), self.message or self.verdict)
+        return GateProblem("not-scheduled", self.workload or f"Pod {self.pods[0]}", message)
+
 
 class RetriedPods(Document, frozen=True):
     """Pods of a workload that fitted nowhere at first and were tried again.
@@ -75,7 +82,8 @@ class EvictedPod(Document, frozen=True):
     """A pod that preemption evicts for ``by``. ``budgets``: the PodDisruptionBudgets that select it.
 
     ``fate``, where it is known: Moved to the node ``target`` once its controller made it again, Pending since it fits
-    nowhere, or Lost since nobody makes it again.
+    nowhere, or Lost since nobody makes it again. ``round``: 1 if the preemptor was not evicted itself before, 2 if the
+    preemptor is the replacement of a pod of round 1, and so on. A pod that is evicted several times is listed each time.
     """
 
     pod: Annotated[str, Column("evicted pod", keep=True)]
@@ -86,6 +94,57 @@ class EvictedPod(Document, frozen=True):
     budgets: Annotated[tuple[str, ...], Column(beneath="budgets", every=True, place=2)] = ()
     fate: str = ""
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
+    round: int = 1
+
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
+
+
+class EvictionChain(Document, frozen=True):
+    """What becomes of evicted pods until nothing moves. Each pod is counted once, by where it is in the end."""
+
+    evicted: int
+    """Pods that were evicted at least once."""
+    moved: int
+    """Pods that run on another node than the one from which they were evicted first."""
+    returned: int
+    """Pods that run on the node from which they were evicted first."""
+    pending: int
+    lost: int
+    """Pods that no controller recreates."""
+    rounds: int = 1
+    preempting: tuple[str, ...] = ()
+    """Evicted pods whose replacements evict others, by their keys."""
+    evicted_in_turn: tuple[str, ...] = ()
+    """Pods that replacements of evicted pods evict, by their keys."""
+    outrun: tuple[str, ...] = ()
+    """Preemptors, by their keys, whose victims come back to the node before them again and again."""
+
+    @property
+    def sentence(self) -> str:
+        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, ...``."""
+        fates = (
+            (self.moved, "comes back elsewhere", "come back elsewhere"),
+            (self.returned, "returns to its node", "return to their nodes"),
+            (self.pending, "stays Pending", "stay Pending"),
+            (self.lost, "is gone for good", "are gone for good"),
+        )
+        parts = ", ".join(counted(number, one, many) for number, one, many in fates if number)
+        text = f"evicts {counted(self.evicted, 'pod')}: {parts}" if parts else f"evicts {counted(self.evicted, 'pod')}"
+        if self.evicted_in_turn:
+            replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")
+            text += f"; {replacements} {first_few(self.evicted_in_turn)} in turn"
+        if self.outrun:
+            waits = "waits on" if len(self.outrun) == 1 else "wait on"
+            text += f"; replacements take the node again before {first_few(self.outrun)}, which {waits}"
+        return text
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is more to the chain than pods that are evicted once and come back elsewhere."""
+        return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 
 class Headroom(Document, frozen=True):
@@ -152,6 +211,7 @@ class SimulationReport(Report, frozen=True):
     ``interrupted``: this is what was known when the user stopped it.
     ``not_created``: workloads of which quotas or LimitRanges refuse pods.
     ``growth``: the nodes that an autoscaler makes for those of ``pending``, where it was asked.
+    ``chain``: what becomes of the ``evicted`` pods in the end, None if there are none or the user interrupted.
     """
 
     seed: int
@@ -180,6 +240,7 @@ class SimulationReport(Report, frozen=True):
     search_start: SearchStart | None = None
     not_created: tuple[NotCreated, ...] = ()
     growth: NodeGrowth | None = None
+    chain: EvictionChain | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
@@ -218,9 +279,11 @@ class SimulationReport(Report, frozen=True):
     @property
     def _besides(self) -> str:
         """Who is evicted, and which rollouts are stuck."""
-        homeless = sum(pod.fate in ("Pending", "Lost") for pod in self.evicted)
+        chain = self.chain
+        homeless = chain.pending + chain.lost if chain else 0
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
-        evicted = f", {counted(len(self.evicted), 'pod')} evicted" if self.evicted else ""
+        pods = {pod.pod for pod in self.evicted}
+        evicted = f", {counted(len(pods), 'pod')} evicted" if pods else ""
         evicted += f", {homeless:,} of them without another node" if homeless else ""
         return f"{evicted}, {counted(stuck, 'rollout')} stuck" if stuck else evicted
 
@@ -240,3 +303,22 @@ class SimulationReport(Report, frozen=True):
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": len(self.evicted)},
         )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pod that was placed, stays pending or is evicted."""
+        placed = [(pod, "Scheduled", node, self.tied.get(pod, 1), "") for pod, node in self.placements.items()]
+        waiting = [(pod, group.verdict, "", "", group.message) for group in self.pending for pod in group.pods]
+        evicted = [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        return CsvTable(("pod", "verdict", "node", "tied", "message"), [*placed, *waiting, *evicted])
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods without a node."""
+        return tuple(pod for group in self.pending for pod in group.pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that are not created, get no node or are evicted."""
+        return [
+            *(workload.gate_problem for workload in self.not_created),
+            *(group.gate_problem for group in self.pending),
+            *(pod.gate_problem for pod in self.evicted),
+        ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from importlib import import_module
 from itertools import islice
@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.unknown import reasons
 from kschedctl.text.printable import printable
 
@@ -71,6 +73,12 @@ class ShortFix(Document, frozen=True):
     nodes: tuple[str, ...] = ()
     clears: int = 0
     commands: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
+    """Some of the waiting pods that take the room first, so that the pod still waits; empty if the fix holds."""
+    rival_count: int = 0
+    """The number of pods that take the room first."""
+    also_places: int = 0
+    """The number of other waiting pods that get a node with the fix, and get none without it."""
 
 
 class ShortPods(Document, frozen=True):
@@ -173,6 +181,26 @@ class Report(Document, frozen=True):
             next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
         )
         return self.summarized(summary).fitting()
+
+    def csv_table(self) -> CsvTable | None:
+        """Return the main table of the report for ``-o csv``, or None if it has none."""
+        return None
+
+    def pod_names(self) -> Iterable[str] | None:
+        """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is about no pods."""
+        return None
+
+    def gate_problems(self) -> Iterable[GateProblem] | None:
+        """Return what a CI gate objects to, or None if no gate asks for this kind of report."""
+        return None
+
+    def answers_of_sections(self) -> Mapping[str, str]:
+        """Return the one-line answer of each section that HTML folds away, by the section's title."""
+        return {}
+
+    def as_list(self) -> Document:
+        """Return the document whose main list becomes a DataFrame if this report has no CSV table."""
+        return self
 
     def to_markdown(self) -> str:
         """Markdown, like ``-o markdown``."""

@@ -8,8 +8,9 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import Column
+from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
@@ -162,3 +163,19 @@ class WhatIf(Report, frozen=True):
             pods=tuple(ShortPods(1, change.pod, change.workload, change.message) for change in newly),
             figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},
         )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pod whose fate changes."""
+        return to_csv_table(PodChange, self.changes)
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods that lose their node."""
+        return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that lose their node."""
+        return [
+            GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")
+            for change in self.changes
+            if change.change == "NewlyPending"
+        ]

@@ -34,6 +34,7 @@ from kschedctl.studies.controllers.new_objects import with_new_objects
 from kschedctl.studies.controllers.template_claims import claims_within_quotas
 from kschedctl.studies.what_if.over_runs import spread
 from kschedctl.studies.what_if.placements import domain_keys, headroom, nodes_of, per_domain
+from kschedctl.studies.what_if.settling import all_outcomes, pending
 from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.reach import but_for_room, obstacles
@@ -83,8 +84,9 @@ def capacity(
     progress: Progress = UNSEEN,
     written: Mapping[Owner, JsonObject] | None = None,
 ) -> Capacity:
-    """Each of the shapes by itself; of a workload the pods that it makes. Nothing is evicted for them.
+    """Count how many more pods of each shape fit, each shape by itself and without evicting any pod.
 
+    A workload counts as the pods that it makes. Waiting pods that are ahead in the queue get their nodes first.
     ``call_extender``, ``written``: as for simulate. Raises UsageError without any shape, InputError and
     ConfigurationError.
 
@@ -216,8 +218,8 @@ def _apart(pod: Pod, cluster: Cluster) -> Pod:
 
 def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
     """As many pods of the shape as fit."""
-    simulation = Simulation(shared.scheduler, seed=trial.seed, sampling=shared.sampling, preemption=False)
-    view = simulation.view
+    view, ahead = _place_pods_ahead(shared, trial)
+    simulation = Simulation(shared.scheduler, view, seed=trial.seed, sampling=shared.sampling, preemption=False)
     before = view.requested.copy()
     positions = [view.pods.index[key] for key in shared.pods[trial.shape]]
     last = Outcome(positions[0], SCHEDULED)
@@ -249,8 +251,32 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
         curve=() if shared.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
         created=shared.admitted[trial.shape][0],
         refused=tuple(shared.admitted[trial.shape][1]),
+        ahead=ahead,
     )
     return replace(shape_capacity, evicts=_evicts(shared, trial, view, last.position)) if stopped else shape_capacity
+
+
+def _place_pods_ahead(shared: Shapes, trial: Trial) -> tuple[Fork, tuple[str, ...]]:
+    """Place the waiting pods that kube-scheduler tries before new pods of the shape.
+
+    New pods join the queue behind pods of a higher or equal priority. Return the cluster state afterwards, and the
+    ``namespace/name`` of each pod that got a node.
+    """
+    simulation = Simulation(shared.scheduler, seed=trial.seed, sampling=shared.sampling)
+    view = simulation.view
+    new_pods = {view.pods.index[key] for keys in shared.pods for key in keys}
+    priorities = view.pods.priority[view.pods.info]
+    shape_priority = priorities[view.pods.index[shared.pods[trial.shape][0]]]
+    waiting_ahead = [
+        position
+        for position in pending(simulation)
+        if position not in new_pods and priorities[position] >= shape_priority
+    ]
+    if not waiting_ahead:
+        return view, ()
+    outcomes = all_outcomes(simulation, simulation.schedule(waiting_ahead))
+    placed = {outcome.position for outcome in outcomes if outcome.row >= 0}
+    return view, tuple(view.pods.objects[position].key for position in waiting_ahead if position in placed)
 
 
 def _curve(fitting: Sequence[int], ended: bool) -> Iterator[RoomLeft]:

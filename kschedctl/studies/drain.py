@@ -113,7 +113,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) ->
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
-    evicted, blocked = evictions(simulation, draining.preempting), tuple(draining.blocked())
+    evicted, blocked = evictions(simulation), tuple(draining.blocked())
     returned = tuple(pods[position].key for position in draining.returned())
     not_created = tuple(draining.not_created())
     return Drain(

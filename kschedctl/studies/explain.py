@@ -14,6 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster, convert, describe, namespaced
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import (
+    FINE,
     DeviceReport,
     Elimination,
     Explanation,
@@ -25,7 +26,7 @@ from kschedctl.reports.explanation import (
     StatusReport,
     VolumesReport,
 )
-from kschedctl.reports.explanations import FINE, Explanations
+from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kschedctl.api.ages import age
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.reports.explanation import Explanation
-from kschedctl.reports.explanations import FINE
+from kschedctl.reports.explanation import FINE, Explanation
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import UnknownKind

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from kschedctl.admission.unknown import ALWAYS_THERE
+from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
@@ -42,6 +43,7 @@ from kschedctl.studies.pending import explained_in_full
 from kschedctl.studies.what_if.over_runs import try_seeds, variation
 from kschedctl.studies.what_if.placements import (
     domain_keys,
+    eviction_chain,
     evictions,
     headroom,
     nodes_of,
@@ -51,7 +53,7 @@ from kschedctl.studies.what_if.placements import (
     retried_groups,
     waiting_at_permit,
 )
-from kschedctl.studies.what_if.settling import after, come_back, victims
+from kschedctl.studies.what_if.settling import after, come_back, recreate_evicted, victims
 from kschedctl.studies.what_if.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.studies.what_if.stuck_rollouts import rollout_fixes
 
@@ -137,17 +139,17 @@ def run_scene(
 ) -> reports.SimulationReport:
     """One run of the simulation."""
     before = shared.scheduler.view.requested
-    simulation, rollouts, outcomes = deploy(shared, seed, done)
+    simulation, rollouts, of_all_pods = deploy(shared, seed, done)
     view, not_created = simulation.view, refused_in(shared, rollouts, seed)
+    own = _own_pods(shared, simulation)
+    outcomes = [outcome for outcome in of_all_pods if outcome.position in own]
+    evicted = evictions(simulation)
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
     pending = pending_groups(simulation, outcomes, shared.workloads, queues=True)
     retried = retried_groups(simulation, outcomes, shared.workloads)
     explained = _explained(shared, seed, simulation, outcomes)
-    if not simulation.interrupted:
-        simulation.preemption = False  # nobody else is evicted for those who come back
-        simulation.schedule(come_back(simulation, victims(outcomes)))
     report = reports.SimulationReport(
         seed=seed,
         sampling=shared.sampling is not None,
@@ -157,7 +159,7 @@ def run_scene(
         pending=pending,
         retried=retried,
         explained=explained,
-        evicted=evictions(simulation, outcomes),
+        evicted=evicted,
         headroom=headroom(view, before),
         **pod_counts(view, before, view.requested),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
@@ -168,8 +170,16 @@ def run_scene(
         **_basis(shared, simulation, not_created),
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
+        chain=eviction_chain(simulation, evicted),
     )
     return _with_new_nodes(report, shared, simulation)
+
+
+def _own_pods(shared: Deployed, simulation: Simulation) -> frozenset[Position]:
+    """Return the pods that the answer is about: those of the manifests, and pending pods that take part."""
+    index = simulation.view.pods.index
+    kept = (pod.key for change in shared.changes for pod in change.kept)
+    return frozenset(index[key] for key in (*shared.workloads, *shared.others, *kept))
 
 
 def _with_new_nodes(
@@ -211,14 +221,22 @@ def _explained(
 def deploy(
     shared: Deployed, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> tuple[Simulation, list[Rollout], list[Outcome]]:
-    """The simulation when nothing moves any more, how each workload fared, and what became of each pod."""
+    """Carry out the changes until nothing moves. Return the simulation, how each workload fared, and all outcomes.
+
+    The outcomes include those of evicted pods of other workloads, which their controllers recreate.
+    """
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     position = simulation.view.pods.index
     rollouts = [
         Rollout(change, simulation, lambda pod: position[pod.key], creation)
         for change, creation in zip(shared.changes, _creations(shared), strict=True)
     ]
+    scaled_down = frozenset(old for rollout in rollouts for old in rollout.old)
+    recreate_evicted(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position[key] for key in shared.others], done)
+    if not simulation.interrupted:  # members of gangs come back once nothing else moves
+        evicted = come_back(simulation, [victim for victim in victims(outcomes) if victim not in scaled_down])
+        outcomes += simulation.schedule(evicted)
     return simulation, rollouts, outcomes
 
 

@@ -9,10 +9,10 @@ import pytest
 from kschedctl.errors import UsageError
 from kschedctl.render.names import pod_names
 from kschedctl.render.page import Heading, Marked, Stack, Style, Table
-from kschedctl.render.tables import listed, to_rows
+from kschedctl.render.tables import listed
 from kschedctl.reports.answers import Answers, ClusterAnswer
 from kschedctl.reports.capacity import Capacity
-from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.columns import Column, Tone, to_csv_table
 from kschedctl.reports.document import Document
 
 
@@ -69,7 +69,7 @@ def test_nothing_is_shown_of_nothing() -> None:
 
 
 def test_files_have_values_as_they_are() -> None:
-    header, rows = to_rows(Move, MOVES)
+    header, rows = to_csv_table(Move, MOVES)
     assert header == ("pods", "to node", "equally good", "zone", "message")
     assert [list(row) for row in rows] == [[2, "n1", 1200, "z", ""], [1, "", 1, "", "=no room"]]
 

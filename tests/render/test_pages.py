@@ -250,7 +250,7 @@ def test_a_few_rows_more_are_not_left_out() -> None:
 @pytest.mark.parametrize("page", PAGES.values())
 def test_every_page_is_where_the_table_says(page: str) -> None:
     module, _, function = page.partition(":")
-    assert callable(getattr(import_module(f"kschedctl.render.{module}"), function))
+    assert callable(getattr(import_module(f"kschedctl.{module}"), function))
 
 
 def test_names_in_commands_are_quoted_for_a_shell() -> None:

@@ -254,3 +254,21 @@ def test_run_is_the_same_with_the_same_seed() -> None:
 def outcomes(documents: list[Json], keys: list[str], seed: int) -> list[Any]:
     simulation = Simulation(Scheduler(Cluster.from_objects(documents)), seed=seed)
     return simulation.run([simulation.view.pods.index[key] for key in keys])
+
+
+def test_a_spread_key_that_no_node_has_refuses_every_node_each_time() -> None:
+    """From the fourth time on nodes are ranked in groups; a pod that comes in between makes each time a new one."""
+    node: Json = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9", "pods": "9"}}}
+    pods: list[Json] = [
+        {"kind": "Pod", "metadata": {"name": f"p{i}", "namespace": "d"}, "spec": {"containers": [{"name": "c"}]}}
+        for i in range(6)
+    ]
+    rack: Json = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+    pods[0]["spec"]["topologySpreadConstraints"] = [rack]
+    simulation = Simulation(Scheduler(Cluster.from_objects([node, *pods])))
+    index = simulation.view.pods.index
+    for other in range(1, 6):
+        assert simulation.attempt(index["d/p0"]) is None
+        placed = simulation.attempt(index[f"d/p{other}"])
+        assert placed is not None
+        assert placed.row == 0

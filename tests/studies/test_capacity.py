@@ -138,3 +138,19 @@ def test_the_most_free_is_of_a_node_that_would_take_the_pod() -> None:
     (shape,) = fits(pod("p", cpu="2"), objects=objects)
     cpu = next(resource for resource in shape.headroom if resource.resource == "cpu")
     assert (shape.fits, cpu.largest_free_before, cpu.largest_free_after) == (0, 1000, 1000)
+
+
+def test_pods_ahead_in_the_queue_get_their_nodes_first() -> None:
+    """5 CPUs are free, 4 of them on n2, which is the only node for the waiting pod of 2 CPUs."""
+    (shape,) = fits(pod("new"), objects=[*NODES, pod("waiting", cpu="2")])
+    assert (shape.fits, shape.ahead) == (3, ("d/waiting",))
+
+
+def test_waiting_pods_of_lower_priority_are_not_ahead() -> None:
+    (shape,) = fits(pod("new"), objects=[*NODES, pod("waiting", cpu="2", priority=-1)])
+    assert (shape.fits, shape.ahead) == (5, ())
+
+
+def test_waiting_pods_that_fit_nowhere_take_no_room() -> None:
+    (shape,) = fits(pod("new"), objects=[*NODES, pod("waiting", cpu="5")])
+    assert (shape.fits, shape.ahead) == (5, ())

@@ -110,7 +110,46 @@ def test_skew() -> None:
         "fewest": 0,
         "skew": 3,
         "maxSkew": 1,
+        "domains": 2,
+        "emptiest": {"domain": "b"},
     }
+
+
+def test_fewer_domains_than_min_domains() -> None:
+    """Two zones of three: the minimum counts as 0 though each zone has a pod, so a second one would be a skew of 2."""
+    constraint = {**WEB, "maxSkew": 1, "minDomains": 3, "whenUnsatisfiable": "DoNotSchedule"}
+    there = [pod("x", "n1", "1"), pod("y", "n2", "1")]
+    document = explained(node("n1"), node("n2", "b"), *there, pod("p", topologySpreadConstraints=[constraint]))
+    fact = data(document, "PodTopologySpread")
+    assert (fact["domains"], fact["minDomains"], fact["fewest"], fact["skew"]) == (2, 3, 0, 2)
+    assert "emptiest" not in fact
+
+
+def test_a_tainted_zone_counts_as_empty_and_the_fact_says_why() -> None:
+    """Zones b and c have no pod, and c is tainted; b is full, so only the loss of both would lower the skew."""
+    constraint = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    tainted = node("n3", "c", taints=[{"key": "sick", "effect": "NoExecute"}])
+    objects = [node("n1"), pod("x", "n1", "1"), pod("p", topologySpreadConstraints=[constraint])]
+    emptiest = data(explained(*objects, tainted), "PodTopologySpread")["emptiest"]
+    assert emptiest == {"domain": "c", "policy": "nodeTaintsPolicy", "node": "n3", "taint": "sick:NoExecute"}
+    full = node("n2", "b", cpu="100m")
+    emptiest = data(explained(*objects, tainted, full), "PodTopologySpread")["emptiest"]
+    assert emptiest == {"domain": "b", "equallyEmpty": 1}
+
+
+def test_the_anti_affinity_of_an_existing_pod() -> None:
+    """Pod x wants no pod with app=web in its zone; the incoming pod has that label and no term of its own."""
+    document = explained(node("n1"), pod("x", "n1", **required("podAntiAffinity", WEB)), pod("p"))
+    assert data(document, "InterPodAffinity") == {
+        "type": "PodInTheWay",
+        "pod": "d/x",
+        "key": ZONED,
+        "domain": "a",
+        "selector": "app=web",
+        "ofExistingPod": True,
+    }
+    (cause,) = document["causes"]
+    assert cause["fact"] == f"d/x in {ZONED}=a, whose anti-affinity keeps out pods matching app=web"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +157,7 @@ def test_skew() -> None:
     [
         (
             required("podAntiAffinity", WEB),
-            {"type": "PodInTheWay", "pod": "d/x", "others": 1, "key": ZONED, "domain": "a"},
+            {"type": "PodInTheWay", "pod": "d/x", "others": 1, "key": ZONED, "domain": "a", "selector": "app=web"},
         ),
         (
             required("podAffinity", {**WEB, "labelSelector": {"matchLabels": {"app": "db"}}}),

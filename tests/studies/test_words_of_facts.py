@@ -86,7 +86,8 @@ def test_one_matching_pod_is_no_plural() -> None:
     """Zones a with one pod and b with none, maxSkew 1, and b full: one more in a would be a skew of 2."""
     objects = [node("n1", "a"), node("n2", "b", cpu="100m"), replica("r", "n1"), replica("p", **spread())]
     assert fact(explained(*objects), "PodTopologySpread") == (
-        "topology.kubernetes.io/zone=a has 1 matching pod, the emptiest domain 0: skew would be 2, at most 1 is allowed"
+        "topology.kubernetes.io/zone=a has 1 matching pod, the emptiest domain b has 0: "
+        "skew would be 2, at most 1 is allowed"
     )
 
 

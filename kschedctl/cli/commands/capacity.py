@@ -39,8 +39,8 @@ def capacity(
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
 
-    Each manifest, a pod or a workload, is tried by itself on the cluster as it is. No pod is evicted. Exits with 1 if
-    no pod fits, or fewer than --max.
+    Each manifest, a pod or a workload, is tried by itself. Waiting pods of a higher or equal priority are ahead in the
+    queue and get their nodes first. No pod is evicted. Exits with 1 if no pod fits, or fewer than --max.
     """
     if most is not None and not 1 <= most <= MOST_PODS:
         raise UsageError(f"--max {most}: from 1 to {MOST_PODS:,}")

@@ -31,8 +31,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.library.pending import pending_in, with_growth
 from kschedctl.render.page import Commands, names
-from kschedctl.reports.explanation import Explanation
-from kschedctl.reports.explanations import FINE, Explanations
+from kschedctl.reports.explanation import FINE, Explanation
+from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.engine.extenders.extender import CallExtender

@@ -63,8 +63,11 @@ def make_room(
     ] = "",
     pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Move only pods of this node pool.")] = "",
     seconds: Annotated[
-        int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest search for plans.")
-    ] = 60,
+        int,
+        typer.Option(
+            "--search-seconds", metavar="NUMBER", min=1, help="Stop searching for plans after this many seconds."
+        ),
+    ] = 10,
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0,
 ) -> Answer:
     """Which pods have to move so that these fit, in which order, and where does each go?

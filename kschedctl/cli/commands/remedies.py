@@ -23,7 +23,7 @@ from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, in_context, time_of
 from kschedctl.errors import UsageError
 from kschedctl.library.remedies import pending_remedies, remedies_with_room
-from kschedctl.reports.explanations import FINE
+from kschedctl.reports.explanation import FINE
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.creation_ways import KINDS

@@ -19,13 +19,9 @@ from markupsafe import Markup
 
 from kschedctl.api.copying import replace
 from kschedctl.render.html.sections import HtmlSection, Words, cut, sections
-from kschedctl.render.html.widgets import widgets_of
 from kschedctl.render.page import Page, Style
-from kschedctl.reports.audit.audit import Audit
-from kschedctl.reports.audit.section import Section
 from kschedctl.reports.document import Document
-from kschedctl.reports.explanation import Explanation
-from kschedctl.reports.explanations import Explanations
+from kschedctl.reports.summary import Report
 from kschedctl.text.printable import printable
 
 WIDTH = 200
@@ -33,10 +29,13 @@ WIDTH = 200
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
-def show(document: Document, page: Page, about: Sequence[tuple[str, str]] = ()) -> str:
-    """The document as HTML. ``page``: what it says, made in the style of it; widgets are added here.
+def show(
+    document: Document, page: Page, widgets: Sequence[HtmlSection] = (), about: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Return the document as HTML.
 
-    ``about``: of which cluster it is, when and by which command it was made, for the header.
+    ``page`` was made in the style of ``style_of``. ``widgets`` are sections that other formats do not have. ``about``
+    has the names and values for the header, such as the cluster and the command.
     """
     style, script = _asset("report.css"), _asset("report.js")
     return _template().render(
@@ -46,23 +45,31 @@ def show(document: Document, page: Page, about: Sequence[tuple[str, str]] = ()) 
         style=Markup(style),
         script=Markup(script),
         about=[(name, cut(printable(value))) for name, value in about],
-        sections=_arranged(document, sections(page)),
+        sections=_arranged(document, sections(page), widgets),
     )
 
 
 def style_of(document: Document, style: Style) -> Style:
-    """With all rows, which are not laid out before they are looked at; all nodes are in the matrix of a pod."""
-    wide = not isinstance(document, Explanation | Explanations)
+    """Return the style with all rows, which the script lays out on demand.
+
+    A report whose HTML form has a matrix of all nodes keeps its short tables.
+    """
+    wide = kind_of(document) not in ("Explanation", "Explanations")
     return replace(style, width=WIDTH, color=False, wide=wide, fixes=True, patches=True, answer_first=True)
+
+
+def kind_of(document: Document) -> str:
+    """Return the kind that the document declares, or an empty string."""
+    return str(getattr(document, "kind", ""))
 
 
 def _title(document: Document) -> str:
     """What the document is, and of what."""
-    first, *others = humps(str(getattr(document, "kind", "")))
+    first, *others = humps(kind_of(document))
     kind = " ".join((first, *map(str.lower, others)))
     pod = getattr(document, "pod", "")
-    if isinstance(document, Section):
-        return f"Audit: {document.title}"
+    if kind_of(document) == "AuditSection":
+        return f"Audit: {getattr(document, 'title', '')}"
     return f"{kind} of {pod}" if pod else kind
 
 
@@ -78,22 +85,22 @@ def humps(name: str) -> list[str]:
 SAID, FIXES = "kube-scheduler:", "Fixes, each verified by replay"
 
 
-def _arranged(document: Document, parts: list[HtmlSection]) -> list[HtmlSection]:
+def _arranged(document: Document, parts: list[HtmlSection], widgets: Sequence[HtmlSection]) -> list[HtmlSection]:
     """The answer, what to do, the map of the nodes of one pod, the evidence; the sections of an audit are folded.
 
     What there is for each of many pods comes last.
     """
-    if isinstance(document, Audit):
-        answers = {section.title: cut(printable(section.headline)) for section in document.sections}
+    if answers := document.answers_of_sections() if isinstance(document, Report) else {}:
+        answers = {title: cut(printable(answer)) for title, answer in answers.items()}
         parts[1:] = [replace(section, folded=True, answer=answers.get(section.title, "")) for section in parts[1:]]
     if parts and not parts[0].title:
         words = list(takewhile(lambda block: block[0] in IN_WORDS, parts[0].blocks))
         answer = HtmlSection("", [_folded_words(*block) for block in words], tone=_tone(words))
         rest = HtmlSection("", parts[0].blocks[len(words) :])
         parts[:1] = [section for section in (answer, rest) if section.blocks]
-    fixes, widgets = [section for section in parts[1:] if section.title == FIXES], widgets_of(document)
+    fixes = [section for section in parts[1:] if section.title == FIXES]
     evidence = [section for section in parts[1:] if section not in fixes]
-    behind = [*widgets, *evidence] if isinstance(document, Explanation) else [*evidence, *widgets]
+    behind = [*widgets, *evidence] if kind_of(document) == "Explanation" else [*evidence, *widgets]
     return [*parts[:1], *fixes, *behind]
 
 

@@ -7,28 +7,11 @@ from collections.abc import Sequence
 from kschedctl.render.html.matrix import matrices_section, matrix
 from kschedctl.render.html.node_map import node_map
 from kschedctl.render.html.sections import HtmlSection
-from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.pending import ExplainedPods, PendingPods
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.whatif import WhatIf
-
-
-def widgets_of(document: Document) -> list[HtmlSection]:
-    """Sections that stand behind the answer."""
-    match document:
-        case Explanation():
-            return explanation_widgets(document)
-        case Explanations():
-            return explanations_widgets(document)
-        case PendingPods():
-            return pending_widgets(document)
-        case SimulationReport():
-            return simulation_widgets(document)
-        case WhatIf():
-            return whatif_widgets(document)
-    return []
 
 
 def explanation_widgets(report: Explanation) -> list[HtmlSection]:
@@ -48,21 +31,21 @@ def explanations_widgets(report: Explanations) -> list[HtmlSection]:
 
 def pending_widgets(report: PendingPods) -> list[HtmlSection]:
     """A matrix for pods alike, as far as they were explained in full."""
-    return _of_some(report.explained, sum(len(group.pods) for group in report.groups))
+    return matrices_of_some(report.explained, sum(len(group.pods) for group in report.groups))
 
 
 def whatif_widgets(report: WhatIf) -> list[HtmlSection]:
     """A matrix for pods alike that wait and did not before; ``explain`` knows nothing of these."""
     pods = sum(change.change == "NewlyPending" for change in report.changes)
-    return _of_some(report.explained, pods, title="Nodes and plugins, for each newly pending pod", elsewhere="")
+    return matrices_of_some(report.explained, pods, title="Nodes and plugins, for each newly pending pod", elsewhere="")
 
 
 def simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
     """A matrix for pods alike without a node."""
     title = "Nodes and plugins, for each pod that is not scheduled"
-    return _of_some(report.explained, report.unplaced, title=title, elsewhere="")
+    return matrices_of_some(report.explained, report.unplaced, title=title, elsewhere="")
 
 
-def _of_some(explained: Sequence[ExplainedPods], pods: int, **titles: str) -> list[HtmlSection]:
+def matrices_of_some(explained: Sequence[ExplainedPods], pods: int, **titles: str) -> list[HtmlSection]:
     left_out = pods - sum(len(group.pods) for group in explained)
     return matrices_section(((group.pods, group.explanation) for group in explained), left_out, **titles)

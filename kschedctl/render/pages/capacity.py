@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.render.page import (
     Block,
@@ -20,13 +20,14 @@ from kschedctl.render.pages.sections import (
     headroom_section,
     interruption,
     refused,
-    room_plots,
     search_lines,
 )
+from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Series, bars
 from kschedctl.render.tables import numbers, table_of
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import doubt
+from kschedctl.text.counts import counted, first_few
 
 NODES_SHOWN = 10
 
@@ -54,8 +55,10 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     ends = (paragraph(Marked(shape.ends_first, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
     stops = (paragraph("The next one:", *refused(shape.message, style)),) if shape.message else ()
     evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
+    pods_ahead = f"After {counted(len(shape.ahead), 'waiting pod')} ahead in the queue: {first_few(shape.ahead)}"
     return (
         headline,
+        *((paragraph(pods_ahead),) if shape.ahead else ()),
         *(ends if shape.ends_first else ()),
         *stops,
         *((paragraph(evicted),) if shape.evicts else ()),
@@ -74,9 +77,22 @@ def _where(shape: ShapeCapacity, style: Style) -> Page:
         for block in _counts(key.rpartition("/")[2], [*values.items()], style, limit=None)
     ]
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
-    return section("Where", *tables, *_counts("node", nodes, style, limit=NODES_SHOWN), *room_plots(shape))
+    return section("Where", *tables, *_counts("node", nodes, style, limit=NODES_SHOWN), *_room_plots(shape))
 
 
 def _counts(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
     columns = (Column(place, keep=True), *numbers("pods"))
     return table_of(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)
+
+
+def _room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
+    """How room runs out as pods of a shape come, and where they find it."""
+    if len(shape.curve) > 1:
+        points = tuple((float(room_left.pods), float(room_left.nodes)) for room_left in shape.curve)
+        title = f"Nodes that take one more {shape.shape}"
+        yield Plot(title, Axis("new pods"), Axis("nodes"), (Series("nodes", points),), PlotKind.STEPS)
+    by_place: Iterable[tuple[str, Mapping[str, int]]] = (*shape.domains.items(), ("node", shape.nodes))
+    for key, counts in by_place:
+        ranked = sorted(counts, key=lambda place: (-counts[place], place))
+        amounts = {place: {"new pods": counts[place]} for place in ranked[:MOST_PLACES]}
+        yield from bars(f"Room for {shape.shape} by {key}", (key, "new pods"), amounts, len(ranked))

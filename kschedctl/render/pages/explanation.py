@@ -39,6 +39,7 @@ from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.browsing.changed_answer import ChangedAnswer
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.explanation import (
+    FINE,
     Advice,
     Elimination,
     Explanation,
@@ -47,7 +48,7 @@ from kschedctl.reports.explanation import (
     PreFilterReport,
     Refusal,
 )
-from kschedctl.reports.explanations import FINE, Explanations
+from kschedctl.reports.explanations import Explanations
 
 GROUPS_SHOWN = 10
 TOLD_BETTER = frozenset(
@@ -59,6 +60,8 @@ TOLD_BETTER = frozenset(
         "Tolerate",
         "LabelDomains",
         "CorrectNodeName",
+        "AddDomains",
+        "HonorPolicy",
     ]
 )
 """The advice that says in general what remedies say exactly."""

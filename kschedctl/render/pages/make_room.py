@@ -82,7 +82,9 @@ def _tried(report: MakeRoom, style: Style) -> Page:
     searched = report.searched
     if report.fits or searched is None:
         return ()
+    timed_out = ("the search ran out of time: --search-seconds gives it more",) if searched.timed_out else ()
     counts = (
+        *timed_out,
         f"{counted(searched.movable, 'pod')} may be moved",
         f"without them it would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",

@@ -20,18 +20,19 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
+    PODS,
     REPLAYED,
     before_and_after,
     caveats,
     evicted_section,
     headroom_section,
     interruption,
-    losses_plot,
     next_section,
     order_section,
     over_runs_section,
     unplaced_section,
 )
+from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.tables import ROWS_SHOWN, Row, listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.drain import Drain
@@ -133,7 +134,7 @@ def _ranking(report: Failures, style: Style) -> Page:
     columns += numbers("nodes", "displaced", "not scheduled", "evicted", "lost")
     title, row = "Worst losses first", partial(_failure, alike=alike)
     table = table_of(report.failures, columns, row, style, title=title, limit=FAILURES_SHOWN, full=False)
-    return (*table, *losses_plot(report, style)) if table else ()
+    return (*table, *_losses_plot(report, style)) if table else ()
 
 
 def _failure(failure: Failure, alike: bool) -> Row:
@@ -145,3 +146,16 @@ def _failure(failure: Failure, alike: bool) -> Row:
 def _number(failure: Failure, name: str, number: int) -> Cell:
     text = str(failure.over_runs[name]) if failure.over_runs else f"{number:,}"
     return Marked(text, Tone.BAD) if number else text
+
+
+def _losses_plot(report: Failures, style: Style) -> tuple[Plot, ...]:
+    """The worst losses; those that nothing comes of are not drawn, nor bars that are all alike unless asked for."""
+    amounts = {
+        failure.name: {"without a node": failure.unplaced, "evicted": failure.evicted, "lost for good": failure.lost}
+        for failure in report.failures
+        if failure.unplaced or failure.evicted or failure.lost
+    }
+    if not (style.plots or uneven(amounts)):
+        return ()
+    title = f"Pods that the loss of a {report.unit} costs"
+    return bars(title, (report.unit, PODS), amounts, len(amounts), stacked=True)

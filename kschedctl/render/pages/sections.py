@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from kschedctl.render.page import (
@@ -19,17 +18,23 @@ from kschedctl.render.page import (
     section,
     verdict_words,
 )
-from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Series, bars, uneven
+from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
 from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_of
-from kschedctl.reports.capacity import ShapeCapacity
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.failures import Failures
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.searches import SearchedNodes, SearchStart
-from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
+from kschedctl.reports.simulation import (
+    EvictedPod,
+    EvictionChain,
+    Headroom,
+    PodCount,
+    RetriedPods,
+    Spread,
+    UnplacedPods,
+    Variation,
+)
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
-from kschedctl.reports.whatif import PodChange
 from kschedctl.text.fit_errors import sentence
 
 ROOMY = 140
@@ -177,9 +182,12 @@ def _then(group: RetriedPods) -> str:
     return f"{group.queue}{refused}" if group.queue else "scheduled"
 
 
-def evicted_section(evicted: Sequence[EvictedPod], style: Style) -> Page:
-    """The victims of preemption."""
-    return listed(evicted, style, {"target": _fate}, title="Evicted by preemption", full=False)
+def evicted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
+    """Build the list of preempted pods; below it, if replacements preempt or take their nodes again, the chain."""
+    page = listed(evicted, style, {"target": _fate}, title="Evicted by preemption", full=False)
+    if chain is None or not chain.goes_on:
+        return page
+    return (*page, paragraph(f"In the end: {chain.sentence}"))
 
 
 def _fate(evicted: EvictedPod) -> Cell:
@@ -273,28 +281,6 @@ def _counts(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...
     return bars(f"Pods by {unit}, before and after{what}", (unit, PODS), amounts, len(counts))
 
 
-def moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
-    """The nodes that most pods leave or come to."""
-    left = Counter(change.before for change in changes if change.before)
-    come = Counter(change.after for change in changes if change.after)
-    nodes = sorted({*left, *come}, key=lambda node: (-left[node] - come[node], node))
-    amounts = {node: {"leave": left[node], "come": come[node]} for node in nodes[:MOST_PLACES]}
-    return bars("Pods that leave nodes and come to them", ("node", PODS), amounts, len(nodes))
-
-
-def room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
-    """How room runs out as pods of a shape come, and where they find it."""
-    if len(shape.curve) > 1:
-        points = tuple((float(room_left.pods), float(room_left.nodes)) for room_left in shape.curve)
-        title = f"Nodes that take one more {shape.shape}"
-        yield Plot(title, Axis("new pods"), Axis("nodes"), (Series("nodes", points),), PlotKind.STEPS)
-    by_place: Iterable[tuple[str, Mapping[str, int]]] = (*shape.domains.items(), ("node", shape.nodes))
-    for key, counts in by_place:
-        ranked = sorted(counts, key=lambda place: (-counts[place], place))
-        amounts = {place: {"new pods": counts[place]} for place in ranked[:MOST_PLACES]}
-        yield from bars(f"Room for {shape.shape} by {key}", (key, "new pods"), amounts, len(ranked))
-
-
 def pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
     """What a plan makes of pools, as a table and, of the nodes or what is requested of them, as bars."""
     if not pools:
@@ -313,16 +299,3 @@ def pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
         *bars("Nodes by pool, before and after", ("pool", "nodes"), changes, len(changes)),
         *bars("Requested cpu by pool, before and after", ("pool", "% of allocatable"), requested, len(requested)),
     )
-
-
-def losses_plot(report: Failures, style: Style) -> tuple[Plot, ...]:
-    """The worst losses; those that nothing comes of are not drawn, nor bars that are all alike unless asked for."""
-    amounts = {
-        failure.name: {"without a node": failure.unplaced, "evicted": failure.evicted, "lost for good": failure.lost}
-        for failure in report.failures
-        if failure.unplaced or failure.evicted or failure.lost
-    }
-    if not (style.plots or uneven(amounts)):
-        return ()
-    title = f"Pods that the loss of a {report.unit} costs"
-    return bars(title, (report.unit, PODS), amounts, len(amounts), stacked=True)

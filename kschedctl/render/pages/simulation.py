@@ -42,7 +42,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
         *(not_created_section(report.not_created, style) if report.not_created else ()),
         *(growth_section(report.growth, style) if report.growth else unplaced_section(report.pending, style)),
         *retried_section(report.retried, style),
-        *evicted_section(report.evicted, style),
+        *evicted_section(report.evicted, style, report.chain),
         *headroom_section(report.headroom),
         *before_and_after(report.zones, report.nodes_changed),
         *variation_section(report.variation),

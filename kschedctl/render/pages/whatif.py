@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
 from kschedctl.render.pages.not_created import not_created_section
 from kschedctl.render.pages.sections import (
+    PODS,
     caveats,
     interruption,
-    moves_plot,
     over_runs_section,
     unplaced_section,
     zones_plot,
 )
+from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
 from kschedctl.render.tables import Cells, listed
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.simulation import PodCount, UnplacedPods
@@ -67,7 +68,7 @@ def _changes(changes: Sequence[PodChange], style: Style) -> Page:
     first = sorted(changes, key=lambda change: order.index(change.change))
     cells: Cells[PodChange] = {"change": _change, "because": _because}
     table = listed(first, style, cells, title="Pods", limit=CHANGES_SHOWN, full=False)
-    return (*_waiting(changes, style), *table, *moves_plot(changes))
+    return (*_waiting(changes, style), *table, *_moves_plot(changes))
 
 
 def _change(change: PodChange) -> Marked:
@@ -144,3 +145,12 @@ def _domain(domain: DomainBalance) -> tuple[Cell, ...]:
 
 def _pair(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"
+
+
+def _moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
+    """The nodes that most pods leave or come to."""
+    left = Counter(change.before for change in changes if change.before)
+    come = Counter(change.after for change in changes if change.after)
+    nodes = sorted({*left, *come}, key=lambda node: (-left[node] - come[node], node))
+    amounts = {node: {"leave": left[node], "come": come[node]} for node in nodes[:MOST_PLACES]}
+    return bars("Pods that leave nodes and come to them", ("node", PODS), amounts, len(nodes))

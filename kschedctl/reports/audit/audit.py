@@ -73,6 +73,14 @@ class Audit(Report, frozen=True, kw_only=True):
         """Whether a section found something of that severity, or graver."""
         return any(section.at_least(severity) for section in self.sections)
 
+    def answers_of_sections(self) -> dict[str, str]:
+        """Return the headline of each section."""
+        return {section.title: section.headline for section in self.sections}
+
+    def as_list(self) -> Findings:
+        """Return the findings of all sections."""
+        return self.as_findings()
+
     def as_findings(self) -> Findings:
         """What all sections found, for readers of findings."""
         sections: tuple[Section, ...] = self.sections

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from kschedctl.reports.audit.section import Section
-from kschedctl.reports.columns import Column
+from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report
 
@@ -69,6 +69,10 @@ class Races(Report, frozen=True, kw_only=True):
     results: tuple[RaceResult, ...]
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Races"
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each size, rate and expiry."""
+        return to_csv_table(RaceResult, self.results)
 
 
 class RacesSection(Section, frozen=True, kw_only=True, tag="races"):

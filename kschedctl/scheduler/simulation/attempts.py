@@ -20,6 +20,7 @@ from kschedctl.scheduler.simulation.outcome import (
     NOT_RESPONSIBLE,
     SCHEDULED,
     UNSCHEDULABLE,
+    Eviction,
     Outcome,
 )
 from kschedctl.scheduler.simulation.placement import Placements
@@ -52,6 +53,8 @@ class Attempts(PodsOnNodes):
         self.search = ReusedAnswers(self.placements, self.gangs, self.nominations, self.failures)
         self.preemption = preemption
         self.evicted_from: dict[Position, Row] = {}
+        self.evictions: list[Eviction] = []
+        """All preemptions, in the order in which they happened."""
         self.victims: dict[Position, tuple[Position, ...]] = {}
         """The pods that have no node yet, and those that went for them."""
 
@@ -94,6 +97,7 @@ class Attempts(PodsOnNodes):
             self.failures.add(position)
             return None
         self.make_room(candidate.victims)
+        self.log_evictions(position, candidate.victims)
         self.bind(position, candidate.row)
         return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
 
@@ -129,6 +133,8 @@ class Attempts(PodsOnNodes):
         attempt = self.gangs.at_once(framework, key, members)
         if attempt.victims:
             self.make_room(tuple(chain(*attempt.victims.values())))
+            for preemptor, victims in attempt.victims.items():
+                self.log_evictions(preemptor, victims)
             for position, member in attempt.placed.items():
                 self.bind(position, member.row)
         return attempt
@@ -146,6 +152,10 @@ class Attempts(PodsOnNodes):
         self.evicted_from.update((victim, Row(int(self.view.node[victim]))) for victim in victims)
         self.evict(victims)
         return victims
+
+    def log_evictions(self, preemptor: Position, victims: Iterable[Position]) -> None:
+        """Record the victims, which left their nodes just now, as evicted for the preemptor."""
+        self.evictions += [Eviction(victim, self.evicted_from[victim], preemptor) for victim in victims]
 
     def settled(self, position: Position, framework: Framework | None) -> Outcome | None:
         """The outcome of a pod that does not get as far as a scheduling cycle."""

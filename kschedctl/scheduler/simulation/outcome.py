@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
@@ -28,3 +29,25 @@ class Outcome(NamedTuple):
     feasible: int = 0
     victims: tuple[Position, ...] = ()
     message: str = ""
+
+
+class Eviction(NamedTuple):
+    """One preemption of one pod: the ``victim`` left the node ``row`` for the ``preemptor``."""
+
+    victim: Position
+    row: Row
+    preemptor: Position
+
+
+class Recreation(Enum):
+    """When the controller of an evicted pod creates its replacement."""
+
+    NEVER = 0
+    """No controller owns the pod."""
+    AT_ONCE = 1
+    """As soon as the pod terminates, as ReplicaSets and Jobs do."""
+    WHEN_GONE = 2
+    """Once the pod is deleted, as DaemonSets and StatefulSets do, whose pods have a slot of their own."""
+
+
+RecreationRule = Callable[[Position], Recreation]

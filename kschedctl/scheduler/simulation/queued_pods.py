@@ -91,6 +91,13 @@ class QueuedPods:
             self.done(queued.position)  # what happens to it until it is judged is not asked for
         return queued.position
 
+    def add(self, position: Position) -> None:
+        """Add a pod that was created while others wait; an earlier pod in its place is forgotten."""
+        self.tried.pop(position, None)
+        self._judged.pop(position, None)
+        pod = self._untried[position] = QueuedPod(position, self._priority(position))
+        self.queue.add(pod)
+
     def done(self, position: Position) -> None:
         """A pod that was popped is not tried, or bound."""
         self.queue.done(position)

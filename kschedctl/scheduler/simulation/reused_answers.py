@@ -48,12 +48,14 @@ class Preemptors:
     def __init__(self, view: Fork) -> None:
         self.view = view
         self.driven_away: Counter[Position] = Counter()
+        self.futile: set[Position] = set()
+        """The pods whose victims return to the node before them again and again."""
         self._lowest = int(view.pods.priority.min(initial=0))
         self._example: Position | None = None
 
     def eligible(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
         """Whether the pod may preempt others, as far as that does not depend on where pods are."""
-        if info.spec.preemption_policy == "Never":
+        if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
         return info.priority > self._lowest if by_priority(framework) else self.driven_away[position] < MOST_RETURNS
 

@@ -2,12 +2,14 @@
 
 Upstream: ScheduleOne in pkg/scheduler/schedule_one.go (v1.36). A pod is bound as soon as it is placed, and has started
 when the next is tried; a victim is gone as soon as it is preempted. Who preempted it waits for its node, and is tried
-again when the queue says so, as is a pod that fits nowhere; others yield to it, but may come before it.
+again when the queue says so, as is a pod that fits nowhere; others yield to it, but may come before it. Controllers
+recreate victims while the loop runs if the simulation has a rule for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -23,20 +25,36 @@ from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop
 from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PREEMPTION_LOOP, PermitWait
 from kschedctl.scheduler.simulation.attempts import Attempts
 from kschedctl.scheduler.simulation.gangs import REFUSED
-from kschedctl.scheduler.simulation.outcome import ERROR, SCHEDULED, Outcome, Progress
+from kschedctl.scheduler.simulation.outcome import ERROR, SCHEDULED, Outcome, Progress, Recreation, RecreationRule
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods
 from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.pods import AnyGroupKey
 
+MOST_EVICTIONS_OF_A_PAIR = 3
+"""A pod that evicted the same pod so often preempts nobody any more: kube-scheduler would go on forever."""
+
 
 class SettlingLoop(SchedulingLoop):
-    """One run over the pods ``waiting``. ``outcomes``: what came of pods so far.
+    """One run over the pods ``waiting``.
 
-    The view keeps who was evicted and, until the run ends, what became of gangs whose pods wait for each other.
+    ``outcomes``: what came of pods so far; a pod that was evicted and recreated has one for each time it was placed.
+    ``recreation``: when controllers recreate victims; None: they do not while the loop runs. ``recreated``: the victims
+    that wait, or waited, for another node. The view keeps who was evicted and, until the run ends, what became of gangs
+    whose pods wait for each other.
     """
 
-    def __init__(self, attempts: Attempts, waiting: Sequence[Position], outcomes: list[Outcome]) -> None:
-        self.attempts, self.outcomes = attempts, outcomes
+    def __init__(
+        self,
+        attempts: Attempts,
+        waiting: Sequence[Position],
+        outcomes: list[Outcome],
+        recreation: RecreationRule | None = None,
+    ) -> None:
+        self.attempts, self.outcomes, self.recreation = attempts, outcomes, recreation
+        self.recreated: dict[Position, None] = {}
+        self._recreated_later: dict[Position, list[Position]] = {}
+        """Preemptor -> the victims whose replacements are created after its next attempt."""
+        self._evicted_by: Counter[tuple[Position, Position]] = Counter()
         self.line = QueuedPods(attempts, waiting)
         super().__init__(attempts, self.line.queue, attempts.search, self.line.waits)
         attempts.search.members, attempts.nominations.before_loss = self.line.gangs, self.line.before_loss
@@ -53,7 +71,9 @@ class SettlingLoop(SchedulingLoop):
         ``retried``: the pods that are tried again, and the label of the event before each time.
         """
         line = self.line
-        while (position := line.pop()) is not None or (line.gangs and self.time_out()):
+        while (
+            (position := line.pop()) is not None or (line.gangs and self.time_out()) or self._create_remaining()
+        ):
             if position is not None:
                 if line.tried and (label := line.moved_by(position)):
                     retried.setdefault(position, []).append(label)
@@ -89,8 +109,9 @@ class SettlingLoop(SchedulingLoop):
 
         How many are done with.
         """
-        known = len(self.outcomes)
+        known, later = len(self.outcomes), self._recreated_later.pop(position, ())
         self._cycle(position)
+        self._create(later)
         new = self.outcomes[known:]
         for outcome in new if self.line.tried else ():
             if outcome.row >= 0:
@@ -132,6 +153,7 @@ class SettlingLoop(SchedulingLoop):
         done = {outcome.position for outcome in outcomes}
         left = {member: attempt.failed.get(member, REFUSED).rejectors for member in members if member not in done}
         self.line.group_refused(key, left, victims, attempt.again)
+        self._recreate(victims, members[0])
         self.outcomes += outcomes
 
     # -- what a cycle does ----------------------------------------------------------------------------------------
@@ -180,12 +202,57 @@ class SettlingLoop(SchedulingLoop):
         gone = self._make_room(victims, position)
         self._went(position, gone)
         self.line.vacated(gone)
+        self._recreate(gone, position)
 
     def holding(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
         """Pods wait for their gangs alone; other plugins are taken to allow them at once."""
         return {plugin.name: seconds[plugin.name]} if plugin and plugin.name in seconds else {}
 
+    def _recreate(self, victims: Sequence[Position], preemptor: Position) -> None:
+        """Let controllers recreate the victims, all but members of gangs.
+
+        A pod that is recreated only once its predecessor is gone comes after the preemptor if there is no other victim
+        and no other pod waits: then the deletion wakes the preemptor first. Else the pod can be back before the last
+        victim is gone, or while others that the deletion woke are tried.
+        """
+        if self.recreation is None:
+            return
+        alone = len(victims) == 1 and not self._others_wait(preemptor, victims)
+        for victim in victims:
+            when = Recreation.NEVER if self.attempts.gangs.key(victim) is not None else self.recreation(victim)
+            if when is Recreation.WHEN_GONE and alone:
+                self._recreated_later.setdefault(preemptor, []).append(victim)
+            elif when is not Recreation.NEVER:
+                self._create((victim,))
+
+    def _others_wait(self, preemptor: Position, victims: Sequence[Position]) -> bool:
+        """Return whether pods besides the preemptor and its victims have no node and are not gone."""
+        waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
+        return bool(waiting - self.attempts.gone - {preemptor, *victims})
+
+    def _create(self, positions: Iterable[Position]) -> None:
+        """Add recreated pods to the queue."""
+        for position in positions:
+            self.attempts.gone.discard(position)
+            self.attempts.failures.said.pop(position, None)
+            if self.line.gangs and self.view.absent is not None:
+                self.view.absent[position] = False
+            self.recreated[position] = None
+            self.line.add(position)
+
+    def _create_remaining(self) -> bool:
+        """Add the recreated pods whose preemptors are not tried again; return whether there were any."""
+        remaining = [victim for victims in self._recreated_later.values() for victim in victims]
+        self._recreated_later = {}
+        self._create(remaining)
+        return bool(remaining)
+
     def _went(self, position: Position, victims: Sequence[Position]) -> None:
+        """Record who was evicted for a pod, which gives up if the same pods return again and again."""
+        self.attempts.log_evictions(position, victims)
+        self._evicted_by.update((position, victim) for victim in victims)
+        if any(self._evicted_by[position, victim] >= MOST_EVICTIONS_OF_A_PAIR for victim in victims):
+            self.attempts.search.preemptors.futile.add(position)
         self.attempts.victims[position] = (*self.attempts.victims.get(position, ()), *victims)
 
     def _make_room(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:

@@ -11,7 +11,7 @@ from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.attempts import Attempts
-from kschedctl.scheduler.simulation.outcome import NOT_TRIED, UNSCHEDULABLE, Outcome, Progress
+from kschedctl.scheduler.simulation.outcome import NOT_TRIED, UNSCHEDULABLE, Outcome, Progress, RecreationRule
 from kschedctl.scheduler.simulation.settling_loop import SettlingLoop
 from kschedctl.snapshot.fork import Fork
 
@@ -19,7 +19,8 @@ from kschedctl.snapshot.fork import Fork
 class Simulation(Attempts):
     """A fork of a scheduler's snapshot on which pods come and go, one by one or as the queue has them.
 
-    ``retried``: the pods that were tried again, and the label of the event before each time.
+    ``retried``: the pods that were tried again, and the label of the event before each time. ``recreation``: when
+    controllers recreate the pods that preemption evicts; None: evicted pods stay gone until somebody adds them again.
     """
 
     def __init__(
@@ -30,8 +31,10 @@ class Simulation(Attempts):
         seed: int = 0,
         sampling: SampledFrom | None = None,
         preemption: bool = True,
+        recreation: RecreationRule | None = None,
     ) -> None:
         super().__init__(scheduler, view, seed=seed, sampling=sampling, preemption=preemption)
+        self.recreation = recreation
         self.interrupted = False
         self.retried: dict[Position, list[str]] = {}
 
@@ -47,15 +50,17 @@ class Simulation(Attempts):
         """Run without the reasons of pods that fit nowhere, which cost more than all the rest."""
         outcomes: list[Outcome] = []
         waiting = list(positions)
-        verdict, loop = UNSCHEDULABLE, SettlingLoop(self, waiting, outcomes)
+        verdict, loop = UNSCHEDULABLE, SettlingLoop(self, waiting, outcomes, self.recreation)
         try:
             loop.run(self.retried, progress or (lambda _: None))
         except KeyboardInterrupt:
             self.interrupted, verdict = True, NOT_TRIED
         finally:
             loop.close()
-        done = {outcome.position for outcome in outcomes}
-        left = [position for position in self.queue(waiting) if position not in done]
+        evicted = {position for position in loop.recreated if self.view.node[position] < 0}
+        done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted}
+        unplaced = dict.fromkeys((*waiting, *loop.recreated))
+        left = [position for position in self.queue(unplaced) if position not in done]
         return outcomes + [Outcome(position, verdict, victims=self.victims.get(position, ())) for position in left]
 
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:

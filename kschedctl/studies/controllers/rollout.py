@@ -170,9 +170,10 @@ def roll_out(
     others: Iterable[Position] = (),
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """All changes side by side until nothing moves, with ``others`` in the queue; the outcomes of all that came.
+    """Carry out all changes side by side until nothing moves, with ``others`` in the queue; return all outcomes.
 
-    Of these pods those that preemption evicts are made again, as those of the workloads that have no node take part.
+    Evicted pods of the workloads and ``others`` are recreated after each round. If the simulation recreates evicted
+    pods itself, the outcomes of all recreated pods are returned, too.
     """
     owners: dict[Position, Rollout | None] = dict.fromkeys(others)
     owners |= {position: rollout for rollout in rollouts for position in rollout.kept}
@@ -189,7 +190,7 @@ def roll_out(
             outcomes |= latest
             waiting |= dict.fromkeys(latest)
             for position in waiting:
-                if owner := owners[position]:
+                if owner := owners.get(position):
                     owner.take(position)
             waiting = {position: None for position in waiting if view.node[position] < 0}
             moving = bool(coming) or simulation.moves > before

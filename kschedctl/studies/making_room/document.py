@@ -115,4 +115,5 @@ def _searched(room: RoomMaking) -> SearchedPlans | None:
         nodes=0 if last.helped is None else int(last.helped.sum()),
         movable=len(last.movable.pods),
         complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
+        timed_out=any(search.timed_out for search in room.searches),
     )

@@ -47,7 +47,7 @@ class RoomWishes:
     most: int = 3
     keep: str = ""
     pool: str = ""
-    seconds: float = 60.0
+    seconds: float = 10.0
 
 
 class PlanPart(NamedTuple):

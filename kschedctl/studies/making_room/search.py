@@ -69,7 +69,7 @@ class PlanSearch:
     abreast: int = 1
     done: Callable[[int], None] = lambda number: None
     tried: int = 0
-    in_time: bool = True
+    timed_out: bool = False
     interrupted: bool = False
     exhausted: bool = True
     depends_on_others: bool = False
@@ -98,11 +98,11 @@ class PlanSearch:
                 if self.best is not None:
                     return self.best
         except OutOfTimeError:
-            self.in_time = False
+            self.timed_out = True
         except KeyboardInterrupt:
             if self.best is None:
                 raise
-            self.in_time, self.interrupted = False, True
+            self.interrupted = True
         return self.best
 
     def _judged(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
@@ -131,7 +131,7 @@ class PlanSearch:
     @property
     def complete(self) -> bool:
         """Whether it is certain that no plan was missed."""
-        return self.in_time and (self._hopeless or self.exhausted)
+        return not self.timed_out and not self.interrupted and (self._hopeless or self.exhausted)
 
     @property
     def _hopeless(self) -> bool:

@@ -67,7 +67,7 @@ def grown(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Call
         placed=sum(outcome.row >= 0 for outcome in outcomes),
         message=message,
     )
-    return Growth(report, _by_workload(tiers, evictions(simulation, outcomes)), of_simulation(simulation))
+    return Growth(report, _by_workload(tiers, evictions(simulation)), of_simulation(simulation))
 
 
 def _typical(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:

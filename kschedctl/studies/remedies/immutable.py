@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from kschedctl.api.objects import (
+    Container,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -26,10 +27,25 @@ OF_VOLUME = frozenset({"capacity", "access_modes", "claim_ref", "storage_class_n
 
 
 def _pod(before: Pod, after: Pod) -> bool:
-    """Tolerations may be added."""
+    """Return whether tolerations are added, or a pod that has a node is resized in place, and nothing else changes."""
     known = before.spec.tolerations
+    if before.spec.node_name:
+        after = _with_resources_of(before, after)
     same = {**asdict(after.spec), "tolerations": known} == asdict(before.spec)
     return same and after.spec.tolerations[: len(known)] == known
+
+
+def _with_resources_of(before: Pod, after: Pod) -> Pod:
+    """Return the pod with the resources that its containers had before."""
+    resources = {c.name: c.resources for c in (*before.spec.containers, *before.spec.init_containers)}
+
+    def restored(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(replace(c, resources=resources.get(c.name, c.resources)) for c in containers)
+
+    spec = after.spec
+    containers, init_containers = restored(spec.containers), restored(spec.init_containers)
+    own = before.spec.resources
+    return replace(after, spec=replace(spec, containers=containers, init_containers=init_containers, resources=own))
 
 
 def _claim(before: PersistentVolumeClaim, after: PersistentVolumeClaim) -> bool:

@@ -30,9 +30,10 @@ ADDS = "AddNode"
 
 @dataclass(frozen=True)
 class RemedyWishes:
-    """Sets of up to ``max_changes``; where there are ``smallest`` ones that harm nobody none that is larger.
+    """Sets of up to ``max_changes``.
 
-    ``by``: made by this one alone, empty for anybody. ``only`` and ``without``: kinds of changes; no ``only``: all.
+    ``smallest``: no set that is larger than the smallest one that harms nobody, unless the manifest nearly named
+    something that exists: then also larger sets of corrections, with room for the pod where those need it. ``by``: made by this one alone, empty for anybody. ``only`` and ``without``: kinds of changes; no ``only``: all.
     """
 
     max_changes: int = 3
@@ -64,6 +65,8 @@ class RemedySearch:
     progress: Callable[[int], None] = lambda _: None
     found: list[RemedyTrial] = field(default_factory=list)
     exhausted: bool = True
+    _near_misses: bool = False
+    _only_corrections: bool = False
     _options: dict[Where, tuple[Fix, ...]] = field(default_factory=dict)
     _sites: dict[frozenset[Fix], tuple[TriedNode, ...]] = field(default_factory=dict)
 
@@ -71,11 +74,13 @@ class RemedySearch:
         """All minimal sets that are wished for."""
         self._until = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
+            if self.wishes.smallest and any(map(harms_nobody, self.found)):
+                if any(map(keeps_workload, self.found)):
+                    break
+                self._only_corrections = True
             self._seen: set[Where] = set()
             for tried in self._starts(self.trials.base, size):
                 self._extend(tried, size)
-            if self.wishes.smallest and any(map(harms_nobody, self.found)):
-                break
         return self.found
 
     def _starts(self, trial: RemedyTrial, left: int) -> Iterator[TriedNode]:
@@ -109,13 +114,26 @@ class RemedySearch:
                 continue
             if self._over():
                 return
+            if self._only_corrections and not self._may_correct(changes):
+                continue
             trial = self.trials.of(changes)
             self.progress(1)
+            self._near_misses |= is_correction(change)
             if trial.works:
-                self._keep(trial)
+                if not self._only_corrections or any(map(is_correction, changes)):
+                    self._keep(trial)
             elif left > 1 and trial.cycle is not None:
                 for further in self._further(tried, trial, left - 1):
                     self._extend(further, left - 1)
+
+    def _may_correct(self, changes: tuple[Fix, ...]) -> bool:
+        """Return whether the changes may belong to a set that corrects the manifest and else only makes room.
+
+        A new node is of use to a correction only if there is something to correct.
+        """
+        if any(change.paid > Price.ROOM for change in changes):
+            return False
+        return changes[0].kind != ADDS or self._near_misses
 
     def _options_at(self, tried: TriedNode, where: Where) -> tuple[Fix, ...]:
         if where not in self._options:
@@ -163,6 +181,16 @@ class RemedySearch:
 def harms_nobody(trial: RemedyTrial) -> bool:
     """Whether nobody is evicted, and nothing is lost, for the pod."""
     return not trial.nominated and all(fix.paid < Price.LOSS for fix in trial.changes)
+
+
+def keeps_workload(trial: RemedyTrial) -> bool:
+    """Return whether the changes correct the manifest or make room, and the pod asks for nothing else."""
+    return all(fix.paid <= Price.ROOM for fix in trial.changes)
+
+
+def is_correction(fix: Fix) -> bool:
+    """Return whether the author's manifest is corrected to what it most likely meant."""
+    return fix.paid == Price.CORRECTION and fix.by == "author"
 
 
 def _goes_with(change: Fix, trial: RemedyTrial) -> bool:

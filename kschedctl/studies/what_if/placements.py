@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from kschedctl.api.arrays import Amounts, Bools, Ints, Position
+from kschedctl.api.arrays import Amounts, Bools, Ints, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
-from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
+from kschedctl.reports.simulation import EvictedPod, EvictionChain, Headroom, PodCount, RetriedPods, UnplacedPods
 from kschedctl.scheduler.engine.permit import SOMEBODY_WAITS, run_permit
 from kschedctl.scheduler.engine.rejectors import NONE
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
-from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE, Outcome
+from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE, Eviction, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
@@ -140,24 +140,58 @@ def _waiting(simulation: Simulation, outcome: Outcome) -> WaitingPlace:
     return WaitingPlace(UNSCHEDULABLE_PODS if rejectors else BACKOFF, tuple(sorted(rejectors)))
 
 
-def evictions(simulation: Simulation, outcomes: Iterable[Outcome]) -> tuple[EvictedPod, ...]:
-    """The victims of preemption, in the order in which they went, and what became of them if nobody interrupted it."""
-    return tuple(_evicted(simulation, victim, outcome) for outcome in outcomes for victim in outcome.victims)
+def evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
+    """Return all preemptions in the order in which they happened, with what became of each victim after that."""
+    evicted: list[EvictedPod] = []
+    evicted_next_from: dict[Position, Row] = {}
+    rounds: dict[Position, int] = {}
+    numbers = []
+    for eviction in simulation.evictions:
+        numbers.append(rounds.get(eviction.preemptor, 0) + 1)
+        rounds[eviction.victim] = numbers[-1]
+    for eviction, number in zip(reversed(simulation.evictions), reversed(numbers), strict=True):
+        evicted.append(_evicted(simulation, eviction, evicted_next_from.get(eviction.victim), number))
+        evicted_next_from[eviction.victim] = eviction.row
+    return tuple(reversed(evicted))
 
 
-def _evicted(simulation: Simulation, victim: Position, outcome: Outcome) -> EvictedPod:
-    pods, names = simulation.view.pods, simulation.view.nodes.names
-    row = int(simulation.view.node[victim])
+def _evicted(simulation: Simulation, eviction: Eviction, evicted_next_from: Row | None, number: int) -> EvictedPod:
+    """Return one preemption. ``evicted_next_from``: the node to which the victim came back until its next eviction."""
+    pods, names, victim = simulation.view.pods, simulation.view.nodes.names, eviction.victim
+    row = int(simulation.view.node[victim]) if evicted_next_from is None else evicted_next_from
     fate = "Moved" if row >= 0 else "Lost" if victim in simulation.gone else "Pending"
     return EvictedPod(
         pod=pods.objects[victim].key,
-        node=names[simulation.evicted_from[victim]],
-        by=pods.objects[outcome.position].key,
+        node=names[eviction.row],
+        by=pods.objects[eviction.preemptor].key,
         priority=pods.infos[pods.info[victim]].priority,
         workload=str(owner_of(pods.objects[victim])),
         budgets=simulation.budgets.of(victim),
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
+        round=number,
+    )
+
+
+def eviction_chain(simulation: Simulation, evicted: Sequence[EvictedPod]) -> EvictionChain | None:
+    """Return what became of the ``evicted`` pods of the simulation in the end; None if there are none."""
+    if not evicted or simulation.interrupted:
+        return None
+    first, last = {pod.pod: pod for pod in reversed(evicted)}, {pod.pod: pod for pod in evicted}
+    returned = sum(bool(pod.target) and pod.target == first[pod.pod].node for pod in last.values())
+    fates = Counter(pod.fate for pod in last.values())
+    in_turn = [pod for pod in evicted if pod.round > 1]
+    keys = simulation.view.pods.objects
+    return EvictionChain(
+        evicted=len(last),
+        moved=fates["Moved"] - returned,
+        returned=returned,
+        pending=fates["Pending"],
+        lost=fates["Lost"],
+        rounds=max(pod.round for pod in evicted),
+        preempting=tuple(dict.fromkeys(pod.by for pod in in_turn)),
+        evicted_in_turn=tuple(dict.fromkeys(pod.pod for pod in in_turn)),
+        outrun=tuple(keys[position].key for position in sorted(simulation.search.preemptors.futile)),
     )
 
 

@@ -1,11 +1,11 @@
 """A cluster after its pending pods passed the queue, and what the cluster of a simulation is in the end.
 
-Whom preemption drives away passes the queue too, where somebody makes the pod anew.
+Controllers recreate the pods that preemption evicts; the replacements pass the queue, and preempt in turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,16 +14,39 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, positions_of
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.outcome import Outcome, Recreation
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import is_made_again, with_pods
 from kschedctl.studies.basics.unknown import of_simulation
+
+
+ONE_PER_SLOT = frozenset({"DaemonSet", "StatefulSet"})
+"""Kinds that create the replacement of a pod once the pod is deleted: its node, or its name, has to be free.
+Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset/stateful_set_control.go (v1.36)."""
+
+
+def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
+    """Let controllers recreate the pods that preemption evicts while pods pass the queue; return the simulation.
+
+    Pods that are ``scaled_down``, as their workload replaces or drops them, are not recreated.
+    """
+    view = simulation.view
+
+    def recreation(position: Position) -> Recreation:
+        pod = view.pods.objects[position]
+        if position in scaled_down or not is_made_again(pod):
+            return Recreation.NEVER
+        return Recreation.WHEN_GONE if owner_of(pod).kind in ONE_PER_SLOT else Recreation.AT_ONCE
+
+    simulation.recreation = recreation
+    return simulation
 
 
 @dataclass(frozen=True)
@@ -45,7 +68,7 @@ def settle(
     cluster: Cluster, seed: int = 0, sampling: SampledFrom | None = None, call_extender: CallExtender | None = None
 ) -> Settled:
     """Schedule all that is pending, as far as it fits."""
-    simulation = Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling)
+    simulation = recreate_evicted(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
     return settled(simulation, run_on(simulation, pending(simulation)))
 
 
@@ -58,7 +81,7 @@ class Unexplained:
 
     @classmethod
     def of(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> Unexplained:
-        simulation = Simulation(Scheduler(cluster, call_extender))
+        simulation = recreate_evicted(Simulation(Scheduler(cluster, call_extender)))
         return cls(simulation, all_outcomes(simulation, simulation.schedule(pending(simulation))))
 
     @cached_property
@@ -93,8 +116,9 @@ def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outco
 def all_outcomes(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """All outcomes, without the reasons of the pods that were driven away.
 
-    Those that fit nowhere come last, each once. Each preemption's victims have a lower priority than who preempts, or
-    may themselves drive others away a few times only, so that it ends.
+    Those that fit nowhere come last, each once. Victims that were recreated while the simulation ran are among
+    ``latest``; the others, such as members of gangs, come back here. A victim has a lower priority than its preemptor,
+    or may itself evict others a few times only, so that the loop ends.
     """
     outcomes: list[Outcome] = []
     while not simulation.interrupted and (back := come_back(simulation, victims(latest))):

@@ -17,6 +17,7 @@ from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
+from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -137,11 +138,24 @@ def _look_at(cause: Cause) -> Advice | None:
     """Where what a cause is about can be looked at or changed."""
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.nowhere:
         return _TOO_LARGE
+    if isinstance(cause.fact_data, TooSkewed) and (change := _correct_constraint(cause.fact_data)):
+        return change
     step = _EXTENDER if cause.plugin == EXTENDER else _next_step(cause)
     if step is None:
         return None
     about_node = "{node}" in step.text
     return Advice(step.kind, step.text.format(node=cause.nearest), cause.nearest if about_node else "")
+
+
+def _correct_constraint(fact: TooSkewed) -> Advice | None:
+    """Return the change to a spread constraint that the fact suggests, if the emptiest domain is not what it seems."""
+    if fact.has_too_few_domains:
+        text = f"Add nodes in another domain of {fact.key}, or lower minDomains to {fact.domains}"
+        return Advice("AddDomains", text)
+    if fact.emptiest is not None and fact.emptiest.policy:
+        text = f"Set {fact.emptiest.policy}: Honor in the constraint, so that {fact.emptiest.domain} does not count"
+        return Advice("HonorPolicy", text)
+    return None
 
 
 def _next_step(cause: Cause) -> NextStep | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 from collections.abc import Iterator
@@ -13,18 +14,47 @@ import yaml
 from golden_cases import SETTINGS, Json, family_lines
 
 from kschedctl import demo
+from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
+from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.pods import explained
 from kschedctl.reports.remedies import Remedy
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.explain import explain_pod, stand_in_of
-from kschedctl.studies.remedies.remedies import with_remedies
+from kschedctl.studies.explain import stand_in_of
 from kschedctl.studies.remedies.search import MOST_TRIALS, RemedySearch
 
 RECORDING = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
+FIELD = Path(__file__).parents[2] / "field"
+NOW = "2026-06-01T00:00:00Z"
+NO_POD = "none"
 TABLE: dict[str, dict[str, Json]] = yaml.load(
     (Path(__file__).parent / "operators_order.yaml").read_text(), yaml.CSafeLoader
 )
-PODS = [(source, name) for source, pods in TABLE.items() for name in pods]
+NOT_YET = frozenset(
+    {
+        "02-coredns-one-worker/in.yaml kube-system/dns-6bb-bbbbb",
+        "03-zone-outage-mindomains/in.yaml default/front-7-d",
+        "04-longhorn-capacity/in2.yaml default/db-0",
+        "06-ds-equal-priority/in.yaml ops/agent-x2",
+        "06-ds-equal-priority/in2.yaml ops/agent-x2",
+        "09-karpenter-empty-domain/in2.yaml default/api-5-a",
+        "15-ca-from-zero-label/in.yaml default/iis-1-a",
+        "15-ca-from-zero-label/in2.yaml default/iis-1-a",
+        "16-ca-gpu-from-zero/in.yaml default/train-x",
+        "21-deferred-resize/in.yaml default/late",
+        "33-karpenter-subnet-zone/in.yaml dev/coder-1-a",
+        "pend/gpu-8",
+        "pend/cordoned-rack",
+        "pend/aff-field",
+        "pend/pvc-nosc",
+    }
+)
+"""Rows that the order of fixes does not follow yet."""
+PODS = [
+    pytest.param(source, name, marks=[pytest.mark.xfail(strict=True)] * (name in NOT_YET))
+    for source, pods in TABLE.items()
+    for name in pods
+]
 
 
 @cache
@@ -32,6 +62,9 @@ def cluster_of(source: str) -> Cluster:
     if source == "demo":
         documents = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in demo.files()]
         return Cluster.from_objects([found for document in documents for found in document["items"]])
+    if source == "queue":
+        with gzip.open(FIELD / "queue" / "waiting-73.json.gz", "rt", encoding="utf-8") as file:
+            return Cluster.from_objects(json.load(file)["items"])
     with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
         return Cluster.from_objects(json.load(file)["objects"])
 
@@ -42,22 +75,46 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RemedySearch, "_over", lambda search: search.trials.replayed > MOST_TRIALS)
 
 
-def offered(source: str, name: str) -> tuple[Remedy, ...]:
-    """What explain tells of a pod of a cluster, or of a golden case: ``family number``."""
-    if source != "golden":
-        cluster, pod = cluster_of(source), name
-    else:
+def question(source: str, name: str) -> tuple[Cluster, str, Given]:
+    """Return the cluster, the pod and the node groups of a row of the table.
+
+    Names of rows: ``namespace/name`` of a pod; ``family number`` of a golden case; ``file namespace/name`` of a field
+    situation, whose node groups are in ``groups.yaml`` beside the file.
+    """
+    if source == "golden":
         family, number = name.split()
         case = json.loads(family_lines(family)[int(number)])
         settings = {key: case[field] for key, field in SETTINGS.items() if field in case}
-        cluster, pod = Cluster.from_objects(case["objects"], **settings), case["pod"]
+        return Cluster.from_objects(case["objects"], **settings), case["pod"], Given()
+    if source == "field":
+        file, pod = name.split()
+        groups = (FIELD / file).with_name("groups.yaml")
+        given = Given(yaml.load(groups.read_text(), yaml.CSafeLoader)["nodeGroups"]) if groups.exists() else Given()
+        items = yaml.load((FIELD / file).read_text(), yaml.CSafeLoader)["items"]
+        return Cluster.from_objects(items), pod, given
+    return cluster_of(source), name, Given()
+
+
+def offered(source: str, name: str) -> tuple[Remedy, ...]:
+    """Return the fixes that ``explain`` shows for a row of the table."""
+    cluster, pod, given = question(source, name)
+    if pod == NO_POD:
+        assert not any(not pod.spec.node_name for pod in cluster.pods)
+        return ()
     asked = stand_in_of(Scheduler(cluster), pod)
-    return with_remedies(explain_pod(asked.scheduler, asked.pod), asked).remedies
+    return explained(
+        asked,
+        lambda asked: new_node(asked, NOW, given),
+        lambda asked, told: node_group_fixes(asked, told, NOW, given),
+        remedies=True,
+    ).remedies
 
 
-def test_there_are_sixty_pods_and_each_has_its_reason() -> None:
-    assert len(PODS) >= 60
-    assert all(TABLE[source][name]["why"] for source, name in PODS)
+def test_the_table_covers_what_it_should_and_each_row_has_its_reason() -> None:
+    assert len(PODS) >= 60 + 16 + 30
+    assert len({name.split("/")[0] for name in TABLE["field"]}) == 16
+    assert len(TABLE["queue"]) >= 30
+    assert all(row["why"] for rows in TABLE.values() for row in rows.values())
 
 
 @pytest.mark.parametrize(("source", "name"), PODS)

@@ -76,11 +76,41 @@ def test_a_node_that_is_not_ready_is_repaired(state: str) -> None:
 )
 def test_a_node_that_is_starting_is_waited_for(key: str) -> None:
     taints = [{"key": key, "effect": "NoSchedule"}, {"key": TAINT + "not-ready", "effect": "NoSchedule"}]
-    first = offered(node("n1", taints=taints), pod("p"))[0]
+    first = offered(node("n1", taints=taints), node("n2", unschedulable=True), pod("p"))[0]
     assert (first.kinds, first.summary) == (
         ("Wait",),
         f"Wait until node n1 is set up ({key.partition('/')[2]}, not-ready)",
     )
+
+
+def test_nodes_that_nobody_initialized_wait_for_the_cloud_controller_manager() -> None:
+    taint = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
+    nodes = [node(name, taints=[taint]) for name in ("n1", "n2")]
+    assert kinds(*nodes, pod("p")) == ["StartCloudController"]
+
+
+def test_a_toleration_of_one_pool_is_not_corrected_to_another() -> None:
+    """The pod tolerates pool db, which is full; pool web is another."""
+    pools = [node(name, taints=[{"key": "dedicated", "value": name, "effect": "NoSchedule"}]) for name in ("db", "web")]
+    full = pod("full", "db", "4")
+    asked = pod("p", tolerations=[{"key": "dedicated", "value": "db", "effect": "NoSchedule"}])
+    assert not [each for each in offered(*pools, full, asked) if "correct" in each.summary.lower()]
+
+
+def test_a_pool_that_the_pod_chose_is_tolerated_first() -> None:
+    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    pool = labelled("n1", pool="db")
+    pool["spec"]["taints"] = [taint]
+    assert kinds(pool, node("n2"), pod("p", nodeSelector={"pool": "db"}))[0] == "Tolerate"
+    assert "RemoveTaint" not in kinds(pool, node("n2"), pod("p", nodeSelector={"pool": "db"}))
+
+
+def test_control_planes_are_tolerated_only_by_what_chooses_nodes() -> None:
+    control_plane = node("cp", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+    full = pod("full", "n1", "4")
+    assert "Tolerate" not in kinds(control_plane, node("n1"), full, pod("p"))
+    assert "Tolerate" in kinds(control_plane, pod("p"))
+    assert "Tolerate" in kinds(control_plane, node("n1"), pod("p", nodeSelector={HOSTNAME: "cp"}))
 
 
 def test_a_cordon_has_a_reason() -> None:

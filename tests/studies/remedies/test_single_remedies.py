@@ -59,6 +59,7 @@ def spread(**fields: Any) -> Json:
 IN_APP = {"key": "app", "operator": "In", "values": ["asked", "web"]}
 TYPO = {"tolerations": [{"key": "tean", "operator": "Equal", "value": "data", "effect": "NoSchedule"}]}
 BOTH = {**TEAM, "effect": "NoExecute"}
+CLOUD = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
 WEB = pod("web-1", node_name="n1")
 ELSEWHERE = [namespace("shop", team="shop"), pod("db-1", "shop", "n1")]
 TWO_ZONES = [node("n1"), node("n2", "b", TEAM), WEB]
@@ -69,9 +70,24 @@ BOTH_HALF_FULL = [node("n1"), node("n2"), pod("web-2", node_name="n2", cpu="2"),
 
 CASES: dict[str, tuple[str, Json, list[Json]]] = {
     "a typo in the key of a toleration": (
-        "change the toleration of tean to the taint team=data:NoSchedule",
+        "correct the toleration of tean=data:NoSchedule to team=data:NoSchedule, the taint of the node",
         asked(**TYPO),
         [node("n1", "a", TEAM)],
+    ),
+    "a toleration with the value in its key": (
+        "correct the toleration of team/data:NoSchedule to team=data:NoSchedule, the taint of the node",
+        asked(tolerations=[{"key": "team/data", "operator": "Exists", "effect": "NoSchedule"}]),
+        [node("n1", "a", TEAM)],
+    ),
+    "a toleration of another effect": (
+        "correct the toleration of team=data:NoExecute to team=data:NoSchedule, the taint of the node",
+        asked(tolerations=[{**BOTH, "operator": "Equal"}]),
+        [node("n1", "a", TEAM)],
+    ),
+    "no node is initialized": (
+        f"get the cloud controller manager running: both nodes still have the taint {CLOUD['key']}, which it removes",
+        asked(),
+        [node("n1", "a", CLOUD), node("n2", "b", CLOUD)],
     ),
     "two effects of one taint": ("tolerate the taint team=data", asked(), [node("n1", "a", TEAM, BOTH)]),
     "a node that is not there": (

@@ -35,18 +35,34 @@ class NoPodForAllTerms(Fact, frozen=True):
 
 
 class PodInTheWay(Fact, frozen=True):
-    """A ``pod``, and so many ``others``, that anti-affinity keeps apart; nothing is known of one that is nominated."""
+    """A ``pod`` in the node's ``domain`` from which anti-affinity keeps the incoming pod away.
+
+    ``others`` counts further pods of this kind in the domain. All fields are empty if only a nominated pod is in the
+    way. ``selector`` is the labelSelector of the anti-affinity term, empty if the term selects all pods. The term
+    belongs to the existing pod if ``of_existing_pod`` is set, otherwise to the incoming pod.
+    """
 
     pod: str = ""
     others: int = 0
     key: str = ""
     domain: str = ""
+    selector: str = ""
+    of_existing_pod: bool = False
 
     def words(self) -> str:
-        """
-        >>> PodInTheWay("shop/web", 2, "zone", "a").words(), PodInTheWay().words()
-        ('shop/web and 2 more in zone=a', 'a nominated pod is in the same topology')
+        """Return which pods are in the way, and whose anti-affinity with which selector says so.
+
+        >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).words())
+        shop/web and 2 more in zone=a, whose anti-affinity keeps out pods matching app=db
+        >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").words()
+        "shop/web in zone=a, which the pod's own anti-affinity to app=web keeps away from"
+        >>> PodInTheWay().words()
+        'a nominated pod is in the same topology'
         """
         if not self.pod:
             return "a nominated pod is in the same topology"
-        return f"{self.pod}{f' and {self.others} more' * bool(self.others)} in {self.key}={self.domain}"
+        pods = f"{self.pod}{f' and {self.others} more' * bool(self.others)} in {self.key}={self.domain}"
+        if self.of_existing_pod:
+            kept_out = f"pods matching {self.selector}" if self.selector else "all pods"
+            return f"{pods}, whose anti-affinity keeps out {kept_out}"
+        return f"{pods}, which the pod's own anti-affinity to {self.selector or 'all pods'} keeps away from"

@@ -6,7 +6,7 @@ Upstream: plugins/interpodaffinity/filtering.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import Fact, TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerms, NoPodToJoin, PodInTheWay
+from kschedctl.scheduler.plugins.inter_pod_affinity.terms import selected_pods, terms_against
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -65,10 +66,23 @@ def rejections(filtered: FilterState, info: PodInfo, view: Fork, delta: Delta) -
     unmet = ~_affinity_met(filtered, info, view, delta)
     yield Rejection(unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _affinity_fact(filtered, view))
     repelled = _any_positive(filtered.anti_affinity, view, delta) & ~unmet
-    yield Rejection(repelled, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, _pod_fact(filtered.anti_affinity, view))
+    own_fact = _pod_fact(filtered.anti_affinity, view, partial(_find_own_term, filtered.anti_affinity_terms, view))
+    yield Rejection(repelled, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_fact)
     unwanted = _any_positive(filtered.existing_anti_affinity, view, delta) & ~unmet & ~repelled
-    fact = _pod_fact(filtered.existing_anti_affinity, view)
-    yield Rejection(unwanted, Code.UNSCHEDULABLE, REASON_EXISTING, fact)
+    existing_term = partial(_find_existing_term, info, view)
+    existing_fact = _pod_fact(filtered.existing_anti_affinity, view, existing_term, of_existing_pods=True)
+    yield Rejection(unwanted, Code.UNSCHEDULABLE, REASON_EXISTING, existing_fact)
+
+
+def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, number: int) -> AffinityTerm | None:
+    """Return the first of the incoming pod's terms with the topology key that selects pods of PodInfo ``number``."""
+    return next((t for t in terms if t.topology_key == key and selected_pods(t, view)[number]), None)
+
+
+def _find_existing_term(info: PodInfo, view: Fork, key: str, number: int) -> AffinityTerm | None:
+    """Return the first anti-affinity term of PodInfo ``number`` with the topology key that matches the incoming pod."""
+    against = terms_against(info, view, "required_anti_affinity")
+    return next((term for term, owner in against if owner == number and term.topology_key == key), None)
 
 
 def _any_positive(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
@@ -111,16 +125,29 @@ def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], Fact]:
     return fact
 
 
-def _pod_fact(counts: TopologyCounts, view: Fork) -> Callable[[int], PodInTheWay]:
-    """Names one pod that stands against the incoming one, in the topology that it is in."""
+def _pod_fact(
+    counts: TopologyCounts,
+    view: Fork,
+    find_term: Callable[[str, int], AffinityTerm | None],
+    of_existing_pods: bool = False,
+) -> Callable[[int], PodInTheWay]:
+    """Return a function from a node's row to the fact that names the first pod in the way and the term behind it.
+
+    ``find_term`` gets a topology key and the number of a PodInfo.
+    """
 
     @cache
     def first_pods(key: str) -> dict[int, tuple[int, int]]:
-        """Domain -> the first pod that counts there, and how many there are."""
+        """Return for each domain the first pod that counts there, and the number of such pods."""
         column = view.nodes.label(key)
         pods = np.flatnonzero((view.node >= 0) & (counts.weights[key][view.pods.info] > 0))
         domains, first, number = np.unique(column.codes[view.node[pods]], return_index=True, return_counts=True)
         return dict(zip(domains.tolist(), zip(pods[first].tolist(), number.tolist(), strict=True), strict=True))
+
+    @cache
+    def selector(key: str, number: int) -> str:
+        term = find_term(key, number)
+        return "" if term is None else str(term.selector)
 
     def fact(row: int) -> PodInTheWay:
         for key in counts.weights:
@@ -128,7 +155,14 @@ def _pod_fact(counts: TopologyCounts, view: Fork) -> Callable[[int], PodInTheWay
             domain = int(column.codes[row])
             if domain >= 0 and counts.counts[key][domain] > 0:
                 pod, number = first_pods(key)[domain]
-                return PodInTheWay(view.pods.objects[pod].key, number - 1, key, column.values[domain])
+                return PodInTheWay(
+                    view.pods.objects[pod].key,
+                    number - 1,
+                    key,
+                    column.values[domain],
+                    selector(key, int(view.pods.info[pod])),
+                    of_existing_pods,
+                )
         return PodInTheWay()
 
     return fact

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from kschedctl.api import resource_names as names
-from kschedctl.scheduler.framework.facts import Fact
+from kschedctl.scheduler.framework.facts import Detail, Fact
+
+
+class DeferredResize(Detail, frozen=True):
+    """A pod on the node whose deferred in-place resize reserves more of a resource than the pod runs with."""
+
+    pod: str
+    reserved: int
+    running: int
 
 
 class Insufficient(Fact, frozen=True):
-    """``free`` of what the node ``offered`` is less than ``requested``; ``largest``: the most that any node offers."""
+    """``free`` of what the node ``offered`` is less than ``requested``.
+
+    ``largest`` is the most that any node offers.
+    """
 
     resource: str
     requested: int
     free: int
     offered: int
     largest: int
+    deferred_resizes: tuple[DeferredResize, ...] = ()
+    """Those on the node that reserve more of the resource than they run with, the largest difference first."""
 
     @property
     def nowhere(self) -> bool:
@@ -21,15 +34,25 @@ class Insufficient(Fact, frozen=True):
         return self.requested > self.largest
 
     def words(self) -> str:
-        """
+        """Return how much is requested and free, and which deferred resize reserves how much.
+
         >>> Insufficient("cpu", requested=6000, free=2000, offered=8000, largest=8000).words()
         'cpu: 6 requested, 2 free of 8'
         >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).words()
         'cpu: 9 requested, 2 free of 4; no node is that large'
+        >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).words())
+        cpu: 2 requested, 0 free of 12; shop/big reserves 12 for a deferred resize but runs with 1
         """
-        asked, free, offered = names.alike(self.resource, self.requested, self.free, self.offered)
+        first = self.deferred_resizes[0] if self.deferred_resizes else DeferredResize("", 0, 0)
+        amounts = (self.free, self.offered, *((first.reserved, first.running) if first.pod else ()))
+        asked, free, offered, *resize = names.alike(self.resource, self.requested, *amounts)
         nowhere = "; no node is that large" if self.largest else "; no node offers any"
-        return f"{self.resource}: {asked} requested, {free} free of {offered}{nowhere if self.nowhere else ''}"
+        text = f"{self.resource}: {asked} requested, {free} free of {offered}{nowhere if self.nowhere else ''}"
+        if not resize:
+            return text
+        more = len(self.deferred_resizes) - 1
+        others = f", and {more} more pod{'s do' if more > 1 else ' does'} so" if more else ""
+        return f"{text}; {first.pod} reserves {resize[0]} for a deferred resize but runs with {resize[1]}{others}"
 
 
 class TooManyPods(Fact, frozen=True):

@@ -51,6 +51,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
 )
 from kschedctl.scheduler.plugins.helper.signing import signed_resources
 from kschedctl.scheduler.plugins.node_resources import hints
+from kschedctl.scheduler.plugins.node_resources.deferred_resizes import deferred_resizes
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.snapshot.delta import Delta
@@ -208,7 +209,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
 
         def fact(row: int) -> Insufficient:
             offered = int(column.allocatable[row])
-            return Insufficient(name, request, max(offered - int(column.used[row]), 0), offered, largest)
+            free_there = max(offered - int(column.used[row]), 0)
+            return Insufficient(name, request, free_there, offered, largest, deferred_resizes(name, row, usage.view))
 
         reason = f"Insufficient {name}"
         if small.any():

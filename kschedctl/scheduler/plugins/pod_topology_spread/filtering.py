@@ -6,20 +6,22 @@ Upstream: plugins/podtopologyspread/filtering.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows
+from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
 from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, tally_of_matching
-from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
+from kschedctl.scheduler.plugins.pod_topology_spread.facts import EmptiestDomain, TooSkewed
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_masks import allowed, first_untolerated
 from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
@@ -109,6 +111,8 @@ class SpreadVerdicts:
         refused = np.zeros(len(rows), np.bool_)
         for column, tally, exists, few, most in self._parts:
             counts, codes = tally.brought_up(self._trail), column.codes[rows]
+            if not len(counts):  # no node has the label
+                return np.ones(len(rows), np.bool_)
             smallest = 0 if few else int((counts if exists is None else counts[exists]).min())
             refused |= counts.take(codes) - smallest > most
             if not column.complete:
@@ -116,8 +120,10 @@ class SpreadVerdicts:
         return refused
 
 
-def rejections(spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
-    """The nodes without a label, and those whose domain would have too many pods, one constraint after another."""
+def rejections(
+    spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta, comparison_operators: bool = False
+) -> Iterator[Rejection]:
+    """Yield for each constraint the nodes without its label, then those whose domain would have too many pods."""
     passing = np.ones(len(view.nodes), np.bool_)
     for spread in spreads:
         missing = passing & ~spread.column.present
@@ -128,8 +134,10 @@ def rejections(spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta
         skew = here + spread.constraint.selects(info) - minimum
         uneven = passing & (skew > spread.constraint.max_skew)
         if uneven.any():
+            find_emptiest = partial(_find_emptiest_domain, spread, info, view, comparison_operators)
+            fact = _uneven(spread, here, minimum, skew, cache(find_emptiest))
             excess = (skew - spread.constraint.max_skew).astype(np.float64)
-            yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, _uneven(spread, here, minimum, skew), excess)
+            yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, fact, excess)
             passing &= ~uneven
 
 
@@ -155,11 +163,56 @@ def _missing_label(spread: DomainCounts) -> Callable[[int], TopologyLabelMissing
     return lambda row: fact
 
 
-def _uneven(spread: DomainCounts, here: Counts, minimum: Counts, skew: Counts) -> Callable[[int], TooSkewed]:
-    key, limit, column = spread.constraint.topology_key, spread.constraint.max_skew, spread.column
+def _uneven(
+    spread: DomainCounts,
+    here: Counts,
+    minimum: Counts,
+    skew: Counts,
+    find_emptiest: Callable[[int], EmptiestDomain | None],
+) -> Callable[[int], TooSkewed]:
+    """Return a function from a node's row to the fact behind its rejection.
+
+    ``here``, ``minimum`` and ``skew`` are (N,). ``find_emptiest`` gets the number of pods of the emptiest domain.
+    """
+    constraint, column, domains = spread.constraint, spread.column, int(spread.exists.sum())
 
     def fact(row: int) -> TooSkewed:
-        domain = column.values[column.codes[row]]
-        return TooSkewed(key, domain, int(here[row]), int(minimum[row]), int(skew[row]), limit)
+        too_few_domains = domains < constraint.min_domains
+        return TooSkewed(
+            key=constraint.topology_key,
+            domain=column.values[column.codes[row]],
+            pods=int(here[row]),
+            fewest=int(minimum[row]),
+            skew=int(skew[row]),
+            max_skew=constraint.max_skew,
+            domains=domains,
+            min_domains=constraint.min_domains,
+            emptiest=None if too_few_domains else find_emptiest(int(minimum[row])),
+        )
 
     return fact
+
+
+def _find_emptiest_domain(
+    spread: DomainCounts, info: PodInfo, view: Fork, comparison_operators: bool, fewest: int
+) -> EmptiestDomain | None:
+    """Return the first domain with the fewest pods, preferably one that the pod could go to.
+
+    A domain that the pod's taints and node selection leave out explains the skew only if all of the emptiest domains
+    are left out: otherwise the skew would stay the same without that domain.
+    """
+    emptiest = spread.exists & (spread.counts == fewest)
+    if not emptiest.any():
+        return None
+    selected = allowed(view.nodes, required_node_affinity(info.spec))
+    taints, taint_set = first_untolerated(view.nodes, info.spec.tolerations, comparison_operators)
+    usable_nodes = spread.eligible & selected & np.array([taint is None for taint in taints], np.bool_)[taint_set]
+    usable = emptiest & (spread.column.counts(np.flatnonzero(usable_nodes)) > 0)
+    domains = np.flatnonzero(usable if usable.any() else emptiest)
+    name, equally_empty = spread.column.values[domains[0]], int(emptiest.sum()) - 1
+    if usable.any():
+        return EmptiestDomain(name, equally_empty)
+    row = int(np.flatnonzero(spread.eligible & (spread.column.codes == domains[0]))[0])
+    taint = taints[taint_set[row]] if selected[row] else None
+    policy = "nodeAffinityPolicy" if taint is None else "nodeTaintsPolicy"
+    return EmptiestDomain(name, equally_empty, policy, view.nodes.names[row], "" if taint is None else str(taint))

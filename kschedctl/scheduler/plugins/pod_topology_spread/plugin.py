@@ -150,7 +150,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
 
     def filter(self, info: PodInfo, view: Fork, state: list[DomainCounts] | None, delta: Delta) -> Iterator[Rejection]:
         required = required_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
-        yield from rejections(required, info, view, delta)
+        yield from rejections(required, info, view, delta, self.settings.comparison_operators)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[tuple[Scores, Bools | None]]:
         try:

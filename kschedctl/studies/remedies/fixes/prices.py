@@ -48,6 +48,9 @@ OF_KINDS = {
         "OtherScheduler",
         "BindVolume",
         "ForgetSelectedNode",
+        "StartCloudController",
+        "RevertResize",
+        "IgnoreStorageCapacity",
     ),
     Price.ROOM: (
         "RepairNode",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.api_object import object_key
+from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
@@ -184,6 +185,7 @@ def changed_view(view: Fork, edits: Mapping[ObjectKey, Edited]) -> Fork:
     """A fork in which the objects are as the edits leave them; the same where there are none."""
     if not edits:
         return view
+    view = _with_resized_pods(view, {key: edit for key, edit in edits.items() if is_resized(edit)})
     index = view.nodes.index
     nodes = {index[key.name]: edit.after for key, edit in edits.items() if key.kind == "Node" and edit.before}
     more = [(index[edit.like], edit.after) for key, edit in edits.items() if key.kind == "Node" and not edit.before]
@@ -193,6 +195,31 @@ def changed_view(view: Fork, edits: Mapping[ObjectKey, Edited]) -> Fork:
     for key, edit in edits.items():
         if key.kind == "Pod":
             _move(fork, key, edit)
+    return fork
+
+
+def is_resized(edit: Edited) -> bool:
+    """Return whether a pod stays on its node with other requests."""
+    before, after = edit.before, edit.after
+    if not isinstance(before, Pod) or not isinstance(after, Pod) or not before.spec.node_name:
+        return False
+    return before.spec != after.spec and before.spec.node_name == after.spec.node_name
+
+
+def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, Edited]) -> Fork:
+    """Return a view of the same pods on the same nodes, where the edited ones request what the edits leave."""
+    if not resized:
+        return view
+
+    def build() -> Fork:
+        return Fork.of(with_pods(view.cluster, {key[1:]: e.after for key, e in resized.items()}), view.settings)  # type: ignore[misc]
+
+    fork = view.memo(("resized pods", frozenset(resized)), build).fork()
+    for position in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
+        if fork.node[position] >= 0:
+            fork.forget(position)
+        if view.node[position] >= 0:
+            fork.assume(position, Row(int(view.node[position])))
     return fork
 
 

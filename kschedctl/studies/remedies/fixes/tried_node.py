@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kschedctl.api.arrays import Ints, Row
+from kschedctl.api.objects import PodSpec
 from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.framework import Rejection
@@ -75,14 +76,19 @@ def _fact(rejection: Rejection, row: Row) -> AnyFact | None:
 def label_keys(cycle: Cycle) -> set[str]:
     """The labels of nodes that the pod's own constraints name."""
     spec = cycle.info.spec
-    keys = {*spec.node_selector, *(constraint.topology_key for constraint in spec.topology_spread_constraints)}
-    own = spec.affinity.node_affinity if spec.affinity else None
-    required = own.required_during_scheduling_ignored_during_execution if own else None
-    for term in required.node_selector_terms if required else ():
-        keys |= {requirement.key for requirement in term.match_expressions}
+    keys = label_keys_of_node_selection(spec)
+    keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
     for terms in (cycle.info.required_affinity, cycle.info.required_anti_affinity):
         keys |= {term.topology_key for term in terms}
     return keys
+
+
+def label_keys_of_node_selection(spec: PodSpec) -> set[str]:
+    """Return the labels that the pod's nodeSelector and required node affinity name."""
+    own = spec.affinity.node_affinity if spec.affinity else None
+    required = own.required_during_scheduling_ignored_during_execution if own else None
+    terms = required.node_selector_terms if required else ()
+    return {*spec.node_selector, *(requirement.key for term in terms for requirement in term.match_expressions)}
 
 
 Way = Callable[[TriedNode, NodeRefusal], Iterator[Fix]]

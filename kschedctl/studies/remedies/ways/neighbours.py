@@ -28,6 +28,7 @@ from kschedctl.studies.basics.edits import returns
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.prices import Price
+from kschedctl.studies.remedies.fixes.trials import is_resized
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, TriedNode
 from kschedctl.studies.remedies.ways.given_back import detached, gone, users_of
 
@@ -142,9 +143,10 @@ def evictable(tried: TriedNode, position: Position) -> bool:
 
 
 def _evicted(tried: TriedNode) -> Counter[str]:
-    """How many disruptions of each budget the changes so far take."""
+    """Return how many disruptions of each budget the changes so far take; a pod that is resized in place stays."""
     view, asked = tried.trial.scheduler.view, ObjectKey.of(tried.trial.pod)
-    gone = (k for k, edit in tried.trial.edits.items() if k.kind == "Pod" and k != asked and edit.before is not None)
+    edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != asked}
+    gone = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
     positions = (view.pods.position(f"{key.namespace}/{key.name}") for key in gone)
     return Counter(name for position in positions if position is not None for name in budgets(view).selecting(position))
 

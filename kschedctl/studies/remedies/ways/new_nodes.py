@@ -20,7 +20,7 @@ from kschedctl.snapshot.node_order import HOSTNAME, zone_key
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode, label_keys
-from kschedctl.studies.remedies.ways.unready_nodes import in_order
+from kschedctl.studies.remedies.ways.unready_nodes import in_order, is_no_node_initialized
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
 MOST_MODELS = 12
@@ -35,6 +35,8 @@ def one_more(tried: TriedNode) -> Iterator[Fix]:
     Nobody adds a node that takes no pods: like one that is cordoned the new one is in all else. Nor one of another sort
     with devices that a sort of nodes has.
     """
+    if is_no_node_initialized(tried.cycle.view.nodes):
+        return  # nor would a new one be
     view, models = tried.cycle.view, _models(tried)
     refused = [refusal.mask for name in OF_NODES for refusal in _rejections(tried, name)]
     rows = {node.metadata.name: view.nodes.index[node.metadata.name] for node in models}

@@ -17,7 +17,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
 from kschedctl.studies.remedies.fixes.prices import NEGLIGIBLE, SUBSTANTIAL, Price
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
-from kschedctl.studies.remedies.ways import extended_resources, neighbours, waiting
+from kschedctl.studies.remedies.ways import extended_resources, neighbours, resizes, waiting
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90
 """The cost of asking for a little less, what is added for asking for nothing at all, and that of doing without."""
@@ -200,6 +200,6 @@ def _without(tried: TriedNode, fact: Insufficient) -> Fix:
 
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
-        (waiting.leaving, lower, extended_resources.backed, neighbours.in_the_way), facts_tell_all=True
+        (waiting.leaving, resizes.revert, lower, extended_resources.backed, neighbours.in_the_way), facts_tell_all=True
     )
 }

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Taint
 from kschedctl.api.tolerations import UNSCHEDULABLE
+from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix, on_node
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 
 SET_BY_KUBERNETES, BY_PROVIDERS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
 """Taints that say how a node is: one that is taken off comes back. Reference: Taints and Tolerations, k8s.io/docs."""
+UNINITIALIZED = f"{BY_PROVIDERS}uninitialized"
+"""Taint of a kubelet with an external cloud provider, until the cloud controller manager initializes the node."""
 WHILE_STARTING = ("/uninitialized", "/agent-not-ready", "/unregistered", "/startup")
 """How keys of taints end that cloud providers, CNI and CSI drivers and Karpenter take off a node once it is set up."""
-STARTS, REPAIR = 10, 15
+STARTS, INITIALIZE, REPAIR = 10, 10, 15
 
 
 def is_of_condition(taint: Taint) -> bool:
@@ -40,3 +44,26 @@ def repaired(tried: TriedNode, node: Node) -> Fix:
     commands = (kubectl.run("describe", "node", name),)
     text, edits = f"{what} ({', '.join(states)})", on_node(node, in_order)
     return Fix(kind, name, text, "operator", edits, cost, commands=commands, variant_of="node", where=name)
+
+
+def is_no_node_initialized(nodes: NodeColumns) -> bool:
+    """Return whether every node still has the taint that the cloud controller manager removes."""
+    taint_sets, taint_set = nodes.taint_sets
+    has_taint = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
+    return bool(len(taint_set)) and bool(np.array(has_taint, np.bool_)[taint_set].all())
+
+
+def initialize_nodes(nodes: NodeColumns) -> Fix:
+    """Return the fix that gets the cloud controller manager running, which then initializes all nodes."""
+
+    def initialized(node: Node) -> Node:
+        kept = tuple(taint for taint in node.spec.taints if taint.key != UNINITIALIZED)
+        return replace(node, spec=replace(node.spec, taints=kept))
+
+    edits = tuple(edit for node in nodes.objects for edit in on_node(node, initialized))
+    have = {1: "the only node still has", 2: "both nodes still have"}.get(
+        len(nodes), f"all {len(nodes):,} nodes still have"
+    )
+    text = f"get the cloud controller manager running: {have} the taint {UNINITIALIZED}, which it removes"
+    commands = (kubectl.run("describe", "node", nodes.names[0]),)
+    return Fix("StartCloudController", "", text, "operator", edits, INITIALIZE, commands=commands)

@@ -1,0 +1,130 @@
+"""Evicted pods come back: their replacements preempt in turn, take other nodes, or take their own node again."""
+
+from __future__ import annotations
+
+from small import HOSTNAME, Json, node, pod, pod_spec, workload
+
+from kschedctl.cluster import Cluster
+from kschedctl.reports.simulation import SimulationReport
+from kschedctl.studies.simulate import simulate
+from kschedctl.studies.what_if.settling import settle
+
+CLASSES: list[Json] = [
+    {"kind": "PriorityClass", "metadata": {"name": name}, "value": value} for name, value in (("high", 100), ("mid", 50))
+]
+
+
+def run(objects: list[Json], *manifests: Json, **options: object) -> SimulationReport:
+    return simulate(Cluster.from_objects([*CLASSES, *objects]), manifests, **options)  # type: ignore[arg-type]
+
+
+def owned(kind: str, name: str, node_name: str, cpu: str, **spec: object) -> Json:
+    """A running pod ``d/NAME`` with the label app=NAME, controlled by a workload of the same name."""
+    made = pod(name, node_name, cpu, {"kind": kind, "name": name}, **spec)
+    made["metadata"]["labels"] = {"app": name}
+    return made
+
+
+def only_on(name: str) -> Json:
+    return {"nodeSelector": {HOSTNAME: name}}
+
+
+def apart_from(app: str) -> Json:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": HOSTNAME}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def test_a_victim_preempts_in_turn() -> None:
+    """Each pod needs a whole node: urgent evicts mid from n1, mid's replacement evicts low from n2, low waits."""
+    objects = [
+        node("n1"),
+        node("n2"),
+        owned("ReplicaSet", "mid", "n1", "4", priority=50),
+        owned("ReplicaSet", "low", "n2", "4", priority=0),
+    ]
+    report = run(objects, pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
+    assert [(e.pod, e.node, e.by, e.round, e.fate, e.target) for e in report.evicted] == [
+        ("d/mid", "n1", "d/urgent", 1, "Moved", "n2"),
+        ("d/low", "n2", "d/mid", 2, "Pending", ""),
+    ]
+    assert report.placements == {"d/urgent": "n1"}
+    chain = report.chain
+    assert chain is not None
+    assert (chain.evicted, chain.moved, chain.returned, chain.pending, chain.lost, chain.rounds) == (2, 1, 0, 1, 0, 2)
+    assert chain.sentence == (
+        "evicts 2 pods: 1 comes back elsewhere, 1 stays Pending; 1 replacement evicts d/low in turn"
+    )
+    assert (report.placed, report.unplaced) == (1, 0)
+
+
+def test_a_pod_that_is_evicted_twice_is_listed_each_time() -> None:
+    """urgent evicts mid from n1; mid fits only on n2 beside nobody; then second evicts mid from n2, too."""
+    objects = [node("n1"), node("n2"), owned("ReplicaSet", "mid", "n1", "4", priority=50)]
+    high: Json = {"cpu": "4", "priorityClassName": "high"}
+    report = run(objects, pod("a", **high, **only_on("n1")), pod("b", **high, **only_on("n2")))
+    assert report.placements == {"d/a": "n1", "d/b": "n2"}
+    assert report.chain is not None
+    assert (report.chain.evicted, report.chain.pending) == (1, 1)
+
+
+def test_room_that_is_nominated_is_not_taken_by_a_replacement() -> None:
+    """4 cores: urgent takes 2, so that web with 3 cannot return; n2 takes it."""
+    objects = [node("n1"), node("n2"), owned("ReplicaSet", "web", "n1", "3")]
+    report = run(objects, pod("urgent", cpu="2", priorityClassName="high", **only_on("n1")))
+    assert report.placements == {"d/urgent": "n1"}
+    assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/web", "Moved", "n2")]
+    assert report.chain is not None
+    assert not report.chain.goes_on
+
+
+def anti_affine(*running: Json) -> SimulationReport:
+    """A pod of 2 cores that tolerates no agent on its node, on n1 of 4 cores, where an agent of 500m runs.
+
+    The nominated pod's anti-affinity counts for nobody: where no pod that runs has such terms, InterPodAffinity's
+    PreFilter skips the agent, also for nodes to which pods are nominated.
+    """
+    agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
+    urgent = pod("urgent", cpu="2", priorityClassName="high", **only_on("n1"), **apart_from("agent"))
+    return run([node("n1"), agent, *running], urgent)
+
+
+def test_a_replacement_that_only_affinity_keeps_away_takes_its_node_again() -> None:
+    """web of 3 cores has to go, too: agent is back before web has stopped. Once urgent gives up web fits again."""
+    report = anti_affine(owned("ReplicaSet", "web", "n1", "3"))
+    assert report.placements == {}
+    assert report.chain is not None
+    assert (report.chain.outrun, report.chain.returned) == (("d/urgent",), 2)
+    assert "before d/urgent, which waits on" in report.chain.sentence
+
+
+def test_the_replacement_of_a_daemons_only_pod_comes_after_the_preemptor() -> None:
+    """The deletion of the only victim wakes the preemptor before the DaemonSet's controller creates a pod."""
+    report = anti_affine()
+    assert report.placements == {"d/urgent": "n1"}
+    assert [(e.pod, e.fate) for e in report.evicted] == [("d/agent", "Pending")]
+
+
+def test_settling_follows_the_chain() -> None:
+    objects = [
+        *CLASSES,
+        node("n1"),
+        node("n2"),
+        owned("ReplicaSet", "mid", "n1", "4", priority=50),
+        owned("ReplicaSet", "low", "n2", "4", priority=0),
+        pod("urgent", cpu="4", priority=100, **only_on("n1")),
+    ]
+    rest = settle(Cluster.from_objects(objects))
+    assert (list(rest.waiting), rest.placed, rest.evicted) == (["d/low"], 2, 2)
+
+
+def test_a_workload_of_the_manifest_is_counted_without_the_pods_that_it_evicts() -> None:
+    """Two pods of 4 cores evict two of 4 cores on the only nodes; the victims wait, and are not of the workload."""
+    objects = [node("n1"), node("n2"), *(owned("ReplicaSet", f"w{n}", f"n{n}", "4") for n in (1, 2))]
+    template = pod_spec("4", priorityClassName="high")
+    report = run(objects, workload("Deployment", "urgent", {"replicas": 2}, template))
+    assert (report.placed, report.unplaced) == (2, 0)
+    assert report.chain is not None
+    assert (report.chain.pending, report.first_line()[1]) == (
+        2,
+        "2 of 2 pods get a node, 2 pods evicted, 2 of them without another node",
+    )
