@@ -84,8 +84,11 @@ def scale_up(
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
     loop = _loop(cluster, named, now, active_scale_ups)
     report = going_up.scale_up(cluster, named.groups, named.options, begin=progress.begin, **loop)
-    undecided = not named.certain or bool(report.faults) or bool(report.unknown_groups and report.waiting)
-    return replace(report, undecided=undecided, faults=(*named.faults, *report.faults), **_basis(named))
+    doubtful = bool(report.faults or report.doubts or (report.unknown_groups and report.waiting))
+    basis = _basis(named)
+    basis["doubts"] = (*report.doubts, *basis["doubts"])
+    faults = (*named.faults, *report.faults)
+    return replace(report, undecided=doubtful or not named.certain, faults=faults, **basis)
 
 
 def scale_down(

@@ -37,7 +37,7 @@ def new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> N
     groups, (flags, faults) = read_groups(node_groups.groups), read_options(node_groups.options)
     made = run(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active))
     report = made.report()
-    doubts = (*node_groups.doubts, *node_groups.faults, *groups.faults, *faults)
+    doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.faults, *faults)
     if not node_groups.limits_known:
         doubts = ("node groups by labels; their minimum and maximum are not known", *doubts)
     if pod.key in report.filtered_out:

@@ -115,6 +115,8 @@ class ScaleUpRun:
     options: list[Option] = field(default_factory=list)
     best: Option | None = None
     tied: tuple[str, ...] = ()
+    expander_doubts: tuple[str, ...] = ()
+    """Why nobody can tell here which option the expander chooses."""
     increases: list[Increase] = field(default_factory=list)
     groups: list[EquivalenceGroup] = field(default_factory=list)
     skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -301,6 +303,7 @@ class ScaleUpRun:
         templates = {name: template.node for name, template in self.loop.templates.items()}
         expanders = Expanders(templates, self._requests, next(config_maps, None), events)
         best = expanders.best(self.loop.options.expander, self.options)
+        self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
             self.event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
         return best
@@ -395,6 +398,7 @@ class ScaleUpRun:
             ),
             best=best.group.id if best else None,
             tied=self.tied,
+            doubts=self.expander_doubts,
             increases=tuple(
                 GroupIncrease(i.group.id, i.size, i.new_size)
                 for i in sorted(self.increases, key=lambda increase: increase.group.id)
