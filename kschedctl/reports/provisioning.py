@@ -157,6 +157,10 @@ class Provisioning(Report, frozen=True):
     overlays: tuple[OverlayVerdict, ...] = ()
     seen_types: int | None = None
     still_pending: dict[str, str] = {}
+    rivals: tuple[str, ...] = ()
+    """Waiting pods for which no node is launched, and that take room on the new nodes."""
+    enough: int | None = None
+    """How many new nodes would be enough, if pods are still pending; None if no number that limits allow is."""
     node_classes: dict[str, str] = {}
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False

@@ -117,6 +117,12 @@ class ScaleUp(Report, frozen=True):
     """What keeps groups without nodes from growing for the pods that remain."""
     templates: dict[str, GroupTemplate] = {}
     events: tuple[AutoscalerEvent, ...] = ()
+    still_pending: dict[str, str] = {}
+    """Pod for which a group grows, but whose place other pods take -> kube-scheduler's message."""
+    rivals: tuple[str, ...] = ()
+    """Waiting pods for which no group grows now, and that take room on the new nodes."""
+    enough: int | None = None
+    """How many new nodes would be enough, if pods are still pending; None if no number that groups allow is."""
     seen_groups: bool = False
     sources: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
@@ -125,6 +131,11 @@ class ScaleUp(Report, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "ScaleUp"
+
+    @property
+    def everyone_gets_a_node(self) -> bool:
+        """Return whether no pod is left without a node once the groups have grown."""
+        return not (self.remaining or self.still_pending)
 
     @property
     def waiting(self) -> tuple[str, ...]:

@@ -68,6 +68,19 @@ def scale_up(
     ``node_groups``: id, min, max, target, nodes, template, options; ``options``: its flags; ``now``: RFC 3339;
     ``active_scale_ups``: group -> nodes that it asked for and that are not there yet. ``begin`` shows how far it is.
     """
+    return replay(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)[1]
+
+
+def replay(
+    cluster: Cluster,
+    node_groups: Sequence[JsonObject],
+    options: Mapping[str, object] | None = None,
+    *,
+    now: str,
+    active_scale_ups: Mapping[str, int] | None = None,
+    begin: Begin = unseen,
+) -> tuple[ScaleUpRun, ScaleUp]:
+    """Return the replayed loop, of which new nodes can be made, and its report. Arguments are those of ``scale_up``."""
     groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.faults, *faults)
@@ -78,7 +91,7 @@ def scale_up(
         return would_take(AutoscalerLoop.begin(cluster, changed, flags, now, active_scale_ups or {}), group, pod)
 
     gaps = tuple(find_template_gaps(groups, loop.nodes, made.remaining_alike(), takes))
-    return replace(report, faults=faults, details=made.details(), template_gaps=gaps)
+    return made, replace(report, faults=faults, details=made.details(), template_gaps=gaps)
 
 
 def would_take(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:

@@ -139,7 +139,7 @@ class _Search:
     def _zones_of_class(self, refusal: ClaimRefusal) -> str:
         """Return which zones the subnets of the pool's node class lack; empty if its subnets are not in the way."""
         zones = self.setting.node_classes.zones(self.template.pool)
-        wanted = (refusal.requirements or {}).get(ZONE)
+        wanted = refusal.requirements.get(ZONE) if refusal.requirements is not None else None
         if not zones or wanted is None or wanted.intersects(LabelRequirement.of(ZONE, IN, zones)):
             return ""
         needed = " or ".join(sorted(wanted.values)) if wanted.operator == IN else str(wanted)

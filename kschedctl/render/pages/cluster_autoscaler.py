@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
+from kschedctl.render.pages.still_pending import still_pending_table
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.scale_down import NodeKeepers, NodeRemoval, ScaleDown
-from kschedctl.reports.scale_up import RemainingPod, ScaleUp
+from kschedctl.reports.scale_up import GroupRefusal, RemainingPod, ScaleUp
 from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
@@ -34,13 +35,14 @@ STATES = {
 def scale_up_page(report: ScaleUp, style: Style) -> Page:
     """What grows, then why nothing grows for the others, group by group."""
     first, pods = report.first_line()
-    fine = not report.remaining
+    fine = report.everyone_gets_a_node
     why = [line for line in (report.loop_error, report.error) if line]
     return (
         *_not_certain(report),
         paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in why),
         *listed(report.increases, style, title="Groups that grow"),
+        *still_pending_table(report.still_pending, report.rivals, report.enough, style),
         *_filtered_out(report),
         *_template_gaps(report),
         *_remaining(report, style),
@@ -94,10 +96,7 @@ def _remaining(report: ScaleUp, style: Style) -> Page:
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, unhelped in remaining.items():
         figures = report.details.get(pod) or _details_of_alike(report, unhelped)
-        refused = (
-            (group, _with_figures(f"{no.plugin}: {', '.join(no.reasons)}", figures.get(group, "")))
-            for group, no in unhelped.rejected.items()
-        )
+        refused = ((group, _why_rejected(no, figures.get(group, ""), style)) for group, no in unhelped.rejected.items())
         skipped = ((group, "; ".join(reasons)) for group, reasons in unhelped.skipped.items())
         by_answers.setdefault(tuple(sorted((*refused, *skipped))), []).append(pod)
     rows = [
@@ -113,8 +112,11 @@ def _details_of_alike(report: ScaleUp, unhelped: RemainingPod) -> dict[str, str]
     return report.details.get(next(alike, ""), {})
 
 
-def _with_figures(reasons: str, figures: str) -> str:
-    return f"{reasons}: {figures}" if figures else reasons
+def _why_rejected(refusal: GroupRefusal, figures: str, style: Style) -> str:
+    """Return the plugin with the figures behind its refusal, or with upstream's words; with both if wide."""
+    reasons = ", ".join(refusal.reasons)
+    words = (reasons, figures) if style.wide else (figures or reasons,)
+    return ": ".join(filter(None, (refusal.plugin, *words)))
 
 
 def scale_down_page(report: ScaleDown, style: Style) -> Page:

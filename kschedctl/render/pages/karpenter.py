@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
+from kschedctl.render.pages.still_pending import still_pending_table
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.disruption import Disruption, DisruptionCommand
@@ -30,7 +31,7 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
         *_node_classes(report),
         *_launched(report.new_node_claims, style),
         *_existing(report, style),
-        *_still_pending(report, style),
+        *still_pending_table(report.still_pending, report.rivals, report.enough, style),
         *_refused(report, style),
         *_per_pool(report, style),
         *_given_up(report, style),
@@ -108,15 +109,6 @@ def _existing(report: Provisioning, style: Style) -> Page:
     rows = [(node.node, f"{len(node.pods):,}", ", ".join(node.pods)) for node in report.existing_nodes]
     columns = (Column("node", keep=True), *numbers("pods"), Column("which"))
     return table_of(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
-
-
-def _still_pending(report: Provisioning, style: Style) -> Page:
-    by_message: dict[str, list[str]] = {}
-    for pod, message in report.still_pending.items():
-        by_message.setdefault(message, []).append(pod)
-    rows = [(first_of(pods), message) for message, pods in by_message.items()]
-    columns = (Column("pods"), Column("kube-scheduler"))
-    return table_of(rows, columns, lambda row: row, style, title="Pending all the same, once these nodes are there")
 
 
 def _refused(report: Provisioning, style: Style) -> Page:
