@@ -20,6 +20,7 @@ from kschedctl.reports.remedies import Remedy
 from kschedctl.reports.searches import SearchedNodes
 from kschedctl.reports.summary import Report, ShortCause, ShortNodes, Summary, standing_against
 from kschedctl.reports.unknown import UnknownKind, reasons, undecided, unless
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_admitted
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.text.counts import counted
 
@@ -310,7 +311,8 @@ class Explanation(Report, frozen=True):
     ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
     (it has ended), Error, or NotCreated: it would be scheduled (``once_created`` says where), but its workload cannot
     create it. ``not_created``: pods that the workload which was asked about could not create.
-    ``stands_for``: the workload that was asked about, of which this is a pod; ``fewer_pods``: why it has no more.
+    ``stands_for``: the workload that was asked about, of which this is a pod; ``fewer_pods``: why it has no more;
+    ``waiting_elsewhere``: what it waits for before any of its pods is created.
     ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
     the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
     ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
@@ -388,6 +390,7 @@ class Explanation(Report, frozen=True):
     impossible: tuple[str, ...] = ()
     claims_without_scheduler: tuple[ClaimWithoutScheduler, ...] = ()
     """Set if the pod's spec.nodeName bypasses the scheduler, which these claims wait for."""
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
 
@@ -396,6 +399,9 @@ class Explanation(Report, frozen=True):
         lacking = self.not_created
         if lacking is not None and not lacking.past:
             return (lacking.workload, "Not created:", lacking.headline)
+        if is_not_admitted(self.waiting_elsewhere):
+            first = self.waiting_elsewhere[0]
+            return (first.resource, first.headline)
         preempting = self.preemption.preempting if self.preemption is not None else ""
         doubts = f", {unless(self.unknown)} ({reasons(self.unknown)})" if undecided(self.unknown) else ""
         verdict = f"{self.verdict}{preempting}{doubts}"

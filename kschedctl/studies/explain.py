@@ -29,6 +29,7 @@ from kschedctl.reports.explanation import (
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
 from kschedctl.reports.unknown import UnknownKind, reasons
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_admitted
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.messages import fit_error
@@ -112,7 +113,17 @@ def explain_stand_in(asked: AskedPod) -> Explanation:
     undecided = report.undecided or bool(hidden)
     report = replace(report, stands_for=asked.note, not_replayed=left, unknown=unknown, undecided=undecided)
     report = replace(report, fewer_pods=asked.fewer)
-    return unless_not_created(report, asked.not_created)
+    return _unless_waiting(unless_not_created(report, asked.not_created), asked.waiting_elsewhere)
+
+
+def _unless_waiting(report: Explanation, waiting: tuple[WaitingElsewhere, ...]) -> Explanation:
+    """Return the explanation of a pod whose workload waits elsewhere: until that lets it start it has no pods."""
+    report = replace(report, waiting_elsewhere=waiting)
+    if not is_not_admitted(waiting) or report.verdict not in FINE:
+        return report
+    once = OnceCreated(report.verdict, report.headline) if report.headline else None
+    headline = f"{waiting[0].resource} {waiting[0].headline}"
+    return replace(report, verdict=NOT_CREATED, headline=headline, once_created=once, undecided=False)
 
 
 def _hidden(asked: AskedPod) -> tuple[UnknownKind, ...]:

@@ -34,6 +34,7 @@ from kschedctl.render.pages.sections import (
     searched_lines,
     upstream_fault_lines,
 )
+from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_lines
 from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.browsing.changed_answer import ChangedAnswer
@@ -75,6 +76,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     if first and not any(isinstance(block, Command) for block in first):
         first, more = (*first, *more), ()
     return (
+        *waiting_elsewhere_lines(report.waiting_elsewhere),
         *not_created_lines(report.not_created, style, report.fewer_pods),
         *answer_lines(report, style),
         *stand_in_line(report),
