@@ -1268,6 +1268,7 @@ class CoschedulingPodGroup(Struct, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: CoschedulingPodGroupSpec = CoschedulingPodGroupSpec()
+    status: PhaseStatus = PhaseStatus()
 
 
 class VolcanoPodGroupSpec(Struct, frozen=True):
@@ -1279,12 +1280,17 @@ class VolcanoPodGroupSpec(Struct, frozen=True):
     queue: str = ""
 
 
+class VolcanoPodGroupStatus(Struct, frozen=True):
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
 class VolcanoPodGroup(Struct, frozen=True):
     """A PodGroup of Volcano."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: VolcanoPodGroupSpec = VolcanoPodGroupSpec()
-    status: PhaseStatus = PhaseStatus()
+    status: VolcanoPodGroupStatus = VolcanoPodGroupStatus()
 
 
 class ElasticQuotaSpec(Struct, frozen=True):

@@ -8,6 +8,7 @@ from kschedctl.api.resource_names import CPU, alike, readable
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.remedies.fixes.machine_sizes import is_plausible
+from kschedctl.studies.remedies.fixes.readmission import runtime_class_of
 from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial
 from kschedctl.studies.remedies.fixes.tried_node import find_missing_host_with_data
 from kschedctl.studies.remedies.search import RemedySearch
@@ -21,7 +22,7 @@ def impossible(search: RemedySearch) -> tuple[str, ...]:
     if base.cycle is None:
         return ()
     kinds = {fix.kind for trial in search.found for fix in trial.changes}
-    lines = [*too_large(base), *_pinned_to_missing_host(base)]
+    lines = [*too_large(base), *_pinned_to_missing_host(base), *_asked_by_runtime_class(base)]
     if "AddNode" not in kinds and (tried := search.trials.singles("AddNode")):
         lines.append(f"one more node: it fits on none like those of the cluster ({_sorts(len(tried))} tried)")
     if PREEMPTS not in kinds:
@@ -35,6 +36,18 @@ def _pinned_to_missing_host(base: RemedyTrial) -> Iterator[str]:
     host = find_missing_host_with_data(base, HOSTNAME, selected) or find_host_of_terms(base)
     if host:
         yield f"another host: {host} is gone, and the files of the pod's hostPath volumes with it; bring the host back"
+
+
+def _asked_by_runtime_class(base: RemedyTrial) -> Iterator[str]:
+    """Yield the node labels that no node has and that the pod cannot drop, as its RuntimeClass asks for them."""
+    cluster = base.scheduler.view.cluster
+    runtime_class = runtime_class_of(base.pod, cluster)
+    if runtime_class is None or runtime_class.scheduling is None:
+        return
+    for key, value in runtime_class.scheduling.node_selector.items():
+        if value not in base.scheduler.view.nodes.label(key).values:
+            name = runtime_class.metadata.name
+            yield f"another node selector: RuntimeClass {name} asks for {key}={value}, and admission puts that back"
 
 
 def _sorts(number: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -179,7 +180,17 @@ def more_like(
         text = f"add {what} like {name}{f' (pool {pool})' * bool(pool)}{f', but with {with_more}' * bool(sizes)}"
     cost = count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE)
     target = (name, count, with_more)
-    return Fix("AddNode", target, text, "operator", tuple(edits), cost, variant_of="node", where=where)
+    return Fix(
+        "AddNode",
+        target,
+        text,
+        "operator",
+        tuple(edits),
+        cost,
+        variant_of="node",
+        where=where,
+        times=partial(more_like, view, model, larger=larger, unknown=unknown, peculiar=peculiar),
+    )
 
 
 def _written(resource: str, amount: int) -> str:
