@@ -10,10 +10,10 @@ from msgspec import structs
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.new_node import NOBODY, has_groups, new_node, node_group_fixes
+from kschedctl.library.new_node import NOBODY, has_groups, new_node_alone, node_group_fixes
 from kschedctl.library.pending import UNSCHEDULABLE, described, waiting
 from kschedctl.library.pods import asked_pod
-from kschedctl.reports.remedies import Remedies, RemediesOfMany
+from kschedctl.reports.remedies import Remedies, RemediesOfMany, complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.asked_pod import AskedPod
@@ -74,9 +74,9 @@ def _with_node_groups(report: Remedies, asked: AskedPod, wishes: RemedyWishes, n
     wished = report.verdict == UNSCHEDULABLE and wishes.considers(CHANGE_GROUP, "operator")
     if not (wished and has_groups(asked.scheduler.cluster, given)):
         return report
-    told = new_node(asked, now, given)
+    told = new_node_alone(asked, now, given)
     more = node_group_fixes(asked, told, now, given) if told else ()
-    return structs.replace(report, remedies=(*report.remedies, *more))
+    return structs.replace(report, remedies=complete_first((*report.remedies, *more)))
 
 
 def pending_remedies(

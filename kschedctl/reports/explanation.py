@@ -175,6 +175,8 @@ class Advice(Document, frozen=True):
     kind: str
     text: str
     node: str = ""
+    claim: str = ""
+    """The name of the PersistentVolumeClaim to look at, in the pod's namespace; empty if it is about no claim."""
 
 
 class VictimReport(Document, frozen=True):

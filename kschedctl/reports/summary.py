@@ -65,7 +65,7 @@ class ShortNodes(Document, frozen=True):
 
 
 class ShortFix(Document, frozen=True):
-    """A change that was verified by replay. ``owner``: app or platform team; ``but``: what it gives up."""
+    """A change that was replayed. ``owner``: app or platform team; ``but``: its drawbacks, such as what it gives up."""
 
     summary: str
     owner: str

@@ -340,7 +340,7 @@ SAID = {
 """The kind of an advice -> how it is said to somebody who has a command line, where that is more than its text."""
 COMMANDS = {
     "CompareLabels": "kubectl get nodes --show-labels",
-    "LookAtClaim": "kubectl describe pvc -n {namespace}",
+    "LookAtClaim": "kubectl get pvc -n {namespace}",
     "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
@@ -360,5 +360,8 @@ def advice_section(advice: Sequence[Advice], pod: str) -> Page:
         blocks.append(Bullets((SAID.get(suggestion.kind, "{text}").replace("{text}", suggestion.text),)))
         if suggestion.kind in COMMANDS:
             words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(suggestion.node)}
-            blocks.append(Command(COMMANDS[suggestion.kind].format(**words)))
+            command = COMMANDS[suggestion.kind].format(**words)
+            if suggestion.claim:
+                command = f"kubectl describe pvc -n {quote(namespace)} {quote(suggestion.claim)}"
+            blocks.append(Command(command))
     return section("What to do next", *blocks) if blocks else ()

@@ -16,10 +16,22 @@ from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
+from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import LOOK_AT_CLAIM
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
+from kschedctl.scheduler.plugins.volume_binding.facts import (
+    ClaimsUnbound,
+    NotEnoughStorage,
+    NoVolume,
+    ProvisionedElsewhere,
+    VolumeMissing,
+    VolumeOutOfReach,
+)
+from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse
+from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
+from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.group_headline import ends_deadlock
@@ -152,7 +164,22 @@ def _look_at(cause: Cause) -> Advice | None:
     if step is None:
         return None
     about_node = "{node}" in step.text
-    return Advice(step.kind, step.text.format(node=cause.nearest), cause.nearest if about_node else "")
+    node, claim = cause.nearest if about_node else "", _claim_of(cause.fact_data) if step is LOOK_AT_CLAIM else ""
+    return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)
+
+
+def _claim_of(fact: AnyFact | None) -> str:
+    """Return the name of the PersistentVolumeClaim that the fact is about; empty if it is about none."""
+    match fact:
+        case ClaimsUnbound(claims=(first, *_)):
+            claim = first.claim
+        case NoVolume() | NotEnoughStorage() | ProvisionedElsewhere() | VolumeMissing() | VolumeOutOfReach():
+            claim = fact.claim
+        case VolumeInOtherZone() | ClaimInUse():
+            claim = fact.claim
+        case _:
+            return ""
+    return claim.rpartition("/")[2]
 
 
 def _correct_constraint(fact: TooSkewed) -> Advice | None:

@@ -96,9 +96,7 @@ def _published(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stor
     name, node = claim_class(claim), tried.cycle.view.nodes.objects[tried.at]
     namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
     labels = node.metadata.labels
-    keys = [key for key in _topology_keys(tried, name) if key in labels] or [
-        key for key in (HOSTNAME,) if key in labels
-    ]
+    keys = [key for key in topology_keys(tried, name) if key in labels] or [key for key in (HOSTNAME,) if key in labels]
     new = CSIStorageCapacity(
         ObjectMeta(f"{name}-{node.metadata.name}", namespace),
         storage_class_name=name,
@@ -111,9 +109,11 @@ def _published(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stor
     return Fix("RaiseCapacity", (ObjectKey.of(new), size), text, "operator", edits, PUBLISH, "", (), name, where)
 
 
-def _topology_keys(tried: TriedNode, name: str) -> tuple[str, ...]:
-    """The labels by which the class's driver tells nodes apart, as the node's CSINode names them."""
+def topology_keys(tried: TriedNode, name: str) -> tuple[str, ...]:
+    """Return the labels by which the class's driver tells nodes apart, which the node's CSINode names."""
     storage = listers(tried.cycle.view)
+    if tried.row is None or name not in storage.classes:
+        return ()
     csi_node = storage.csi_nodes.nodes[tried.at]
     provisioner = storage.classes[name].provisioner
     drivers = csi_node.spec.drivers if csi_node else ()
