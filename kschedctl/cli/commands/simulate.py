@@ -91,7 +91,7 @@ class Manner:
         runs = report.variation
         unplaced = report.growth.without if report.growth else report.unplaced
         unplaced = runs.pending.most if runs else unplaced
-        evicted = runs.evicted.most if runs else len(report.evicted)
+        evicted = runs.evicted.most if runs else report.evicted_pods
         borne = most_evicted is None or evicted <= most_evicted
         return borne and not report.not_created and unplaced <= self.max_new_pending
 
