@@ -71,9 +71,7 @@ class SettlingLoop(SchedulingLoop):
         ``retried``: the pods that are tried again, and the label of the event before each time.
         """
         line = self.line
-        while (
-            (position := line.pop()) is not None or (line.gangs and self.time_out()) or self._create_remaining()
-        ):
+        while (position := line.pop()) is not None or (line.gangs and self.time_out()) or self._create_remaining():
             if position is not None:
                 if line.tried and (label := line.moved_by(position)):
                     retried.setdefault(position, []).append(label)
