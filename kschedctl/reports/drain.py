@@ -38,6 +38,8 @@ class BlockedPod(Document, frozen=True):
     node: Annotated[str, Column(keep=True)]
     why: Annotated[str, Column()]
     budgets: tuple[str, ...] = ()
+    unhealthy: tuple[str, ...] = ()
+    """Pods that the budgets do not count as healthy, so that they use up what the budgets allow."""
 
 
 class Drain(Report, frozen=True):

@@ -17,6 +17,7 @@ from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted, not_admitted
 from kschedctl.text.counts import counted
 
 
@@ -169,6 +170,8 @@ class SimulationReport(Report, frozen=True):
     ``interrupted``: this is what was known when the user stopped it.
     ``not_created``: workloads of which quotas or LimitRanges refuse pods.
     ``growth``: the nodes that an autoscaler makes for those of ``pending``, where it was asked.
+    ``waiting_elsewhere``: what of the manifests, or of the cluster whose pending pods take part, has no pods that
+    kube-scheduler sees.
     ``chain``: what becomes of the ``evicted`` pods in the end, None if there are none or the user interrupted.
     """
 
@@ -198,6 +201,7 @@ class SimulationReport(Report, frozen=True):
     search_start: SearchStart | None = None
     not_created: tuple[NotCreated, ...] = ()
     growth: NodeGrowth | None = None
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     chain: EvictionChain | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
@@ -207,6 +211,9 @@ class SimulationReport(Report, frozen=True):
         total, runs = self.placed + self.unplaced, self.variation
         if self.not_created and not total:
             return ("Not created:", f"{refused(self.not_created)}{doubt(self.unknown)}")
+        waiting = count_by_state(self.waiting_elsewhere)
+        if not total and waiting and not self.interrupted:
+            return ("No pod to schedule:", f"{waiting}{doubt(self.unknown)}")
         if not total:
             return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
         unplaced, placed = str(runs.pending) if runs else f"{self.unplaced:,}", f"{self.placed:,}"
@@ -214,18 +221,20 @@ class SimulationReport(Report, frozen=True):
             placed = str(runs.placed)
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
         sentence = f"{placed} of {counted(total, 'pod')} {'gets' if total == 1 else 'get'} a node{self._besides}"
-        sentence = f"{sentence}{doubt(self.unknown)}"
+        sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{doubt(self.unknown)}"
         if self.growth:
             return self._with_growth(self.growth)
         if self.not_created:
             return ("Not created:", f"{refused(self.not_created)}; {sentence}")
-        return ("All scheduled:" if unplaced == "0" else verdict, sentence)
+        scheduled = "Scheduled:" if waiting else "All scheduled:"
+        return (scheduled if unplaced == "0" else verdict, sentence)
 
     @property
     def good(self) -> bool:
         """Whether all pods are created and get a node, in each run."""
         unplaced = self.variation.pending.most if self.variation else self.unplaced
-        return not (self.not_created or (self.growth.without if self.growth else unplaced))
+        unplaced = self.growth.without if self.growth else unplaced
+        return not (self.not_created or unplaced or is_not_admitted(self.waiting_elsewhere))
 
     def _with_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """How many pods get a node now, and how many once nodes come."""
@@ -257,10 +266,13 @@ class SimulationReport(Report, frozen=True):
             if self.not_created
             else "Not all scheduled"
             if self.unplaced
+            else "Scheduled, others wait elsewhere"
+            if self.waiting_elsewhere
             else "All scheduled",
             pods=(
                 *(lacking.shortened for lacking in self.not_created),
                 *(pods.shortened for pods in self.pending),
+                *(entry.shortened for entry in self.waiting_elsewhere),
             ),
             victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
@@ -282,5 +294,6 @@ class SimulationReport(Report, frozen=True):
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
+            *(entry.gate_problem for entry in not_admitted(self.waiting_elsewhere)),
             *(pod.gate_problem for pod in self.evicted),
         ]

@@ -252,6 +252,7 @@ class Draining:
                 node=pods[position].spec.node_name,
                 why=why,
                 budgets=self._evictions.budgets_of(position),
+                unhealthy=self._evictions.unhealthy_pods(position),
             )
             for position in self.evictable
             if (why := self._evictions.refusal(position))
