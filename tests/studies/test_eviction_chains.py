@@ -186,6 +186,13 @@ def test_a_victim_that_another_equals_is_one_of_both() -> None:
     )
 
 
+def test_an_equal_that_is_too_small_is_not_named() -> None:
+    """Of 4 cores urgent needs 3: only the pod of 3 cores makes room for it, not that of 1 core."""
+    objects = [node("n1"), owned("ReplicaSet", "large", "n1", "3"), owned("ReplicaSet", "small", "n1", "1")]
+    (evicted,) = run(objects, pod("urgent", cpu="3", priorityClassName="high")).evicted
+    assert (evicted.pod, evicted.tied) == ("d/large", ())
+
+
 def test_two_of_three_equals() -> None:
     """Of three pods of 2 cores on a node of 6 two have to go for one of 4 cores."""
     objects = [node("n1", cpu="6"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
@@ -233,7 +240,7 @@ def random_cluster(seed: int) -> list[Json]:
     def any_pod(name: str, where: str) -> Json:
         spec: Json = {"priority": random.choice([0, 0, 5, 10, 20])}
         if random.random() < 0.3:
-            term = {"labelSelector": {"matchLabels": {"app": random.choice("xyz")}}}
+            term: Json = {"labelSelector": {"matchLabels": {"app": random.choice("xyz")}}}
             term |= {"topologyKey": random.choice([HOSTNAME, ZONE])}
             spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         kind = random.choice(["ReplicaSet", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", None])
