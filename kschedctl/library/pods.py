@@ -14,7 +14,7 @@ from kschedctl.library.pending import UNSCHEDULABLE
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.new_node import NewNode
-from kschedctl.reports.remedies import Remedy
+from kschedctl.reports.remedies import Remedy, complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.refusals import refuse
@@ -104,7 +104,7 @@ def explained(
 
     report = with_remedies(report, asked)
     more = fixed(asked, report.new_node) if report.new_node else ()
-    return replace(report, remedies=(*report.remedies, *more)) if more else report
+    return replace(report, remedies=complete_first((*report.remedies, *more))) if more else report
 
 
 def explained_together(reports: Sequence[Explanation]) -> Explanation | Explanations:

@@ -6,10 +6,13 @@ waiting pods in the queue.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
@@ -48,6 +51,8 @@ class Remedy(Document, frozen=True):
     owner: str = ""
     owner_patch: JsonDict = {}
     restarts: int = 0
+    chain: EvictionChain | None = None
+    """What becomes of the victims once their controllers recreate them; None without victims."""
     holds: bool | None = None
     """Whether the pod gets a node when, after the fix, all waiting pods are tried in the queue's order; None if this
     was not replayed."""
@@ -55,6 +60,10 @@ class Remedy(Document, frozen=True):
     """The waiting pods that take the room that the fix makes, so that the pod still waits; empty if the fix holds."""
     also_places: tuple[str, ...] = ()
     """The other waiting pods that get a node with the fix, and get none without it."""
+    needs_values: tuple[str, ...] = ()
+    """The fields whose values only the user knows. A fix with such a field is described, and never called verified."""
+    manifests: tuple[JsonDict, ...] = ()
+    """The objects to complete and to create before the commands. The API server refuses them while a field is empty."""
 
     @property
     def drawbacks(self) -> tuple[str, ...]:
@@ -85,6 +94,11 @@ class Remedy(Document, frozen=True):
             rival_count=len(self.rivals),
             also_places=len(self.also_places),
         )
+
+
+def complete_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Return the remedies with those that need values last, otherwise in the same order."""
+    return tuple(sorted(remedies, key=lambda remedy: bool(remedy.needs_values)))
 
 
 class SearchReport(Document, frozen=True):

@@ -112,6 +112,8 @@ class Summary(Document, frozen=True):
     pods: tuple[ShortPods, ...] = ()
     fixes: tuple[ShortFix, ...] = ()
     advice: tuple[str, ...] = ()
+    preemption: str = ""
+    """Why preemption cannot help, if it is because of the priorities of the pods."""
     figures: dict[str, int] = {}
     doubts: tuple[str, ...] = ()
     next: tuple[str, ...] = ()

@@ -183,6 +183,7 @@ def _provisioned(store: Store, claim: Json, made_by: Json) -> Json:
         "accessModes": claim["spec"]["accessModes"],
         "storageClassName": made_by["metadata"]["name"],
         "persistentVolumeReclaimPolicy": made_by.get("reclaimPolicy", "Delete"),
+        "csi": {"driver": made_by["provisioner"], "volumeHandle": f"vol-{next(store.numbers)}"},
     }
     meta = {"name": f"pvc-{next(store.numbers)}"}
     return store.create({"kind": "PersistentVolume", "apiVersion": "v1", "metadata": meta, "spec": spec})

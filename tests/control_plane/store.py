@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from control_plane.immutability import refusal
 from control_plane.patches import json_patch, merge_patch, strategic_patch
+from control_plane.validation import creation_refusal
 
 Json = dict[str, Any]
 CLUSTER_SCOPED = {
@@ -73,7 +74,9 @@ class Store:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def create(self, document: Json) -> Json:
-        found = _filled_in(document)
+        if reason := creation_refusal(document):
+            raise RefusedError(f'The {document["kind"]} "{document["metadata"]["name"]}" is invalid: {reason}')
+        found = deepcopy(document)
         key, meta = Key.of(found), found["metadata"]
         if key in self.objects:
             raise RefusedError(f'Error from server (AlreadyExists): {key.kind} "{key.name}" already exists')
@@ -92,18 +95,18 @@ class Store:
         self.log.append(f"created {key}")
         return found
 
-    def update(self, document: Json, why: str = "updated") -> Json:
+    def update(self, document: Json, why: str = "updated", subresource: str = "") -> Json:
         """The object replaced, less its status, which only controllers write. Raises RefusedError."""
         key = Key.of(document)
         old = self.read(key)
-        if reason := refusal(old, document):
+        if reason := refusal(old, document, subresource):
             raise RefusedError(f'The {key.kind} "{key.name}" is invalid: {reason}')
         self.objects[key] = {**deepcopy(document), **({"status": old["status"]} if "status" in old else {})}
         self.log.append(f"{why} {key}")
         return self.objects[key]
 
-    def patch(self, key: Key, patch: Any, sort: str) -> Json:
-        return self.update(patched(self.read(key), patch, sort), "patched")
+    def patch(self, key: Key, patch: Any, sort: str, subresource: str = "") -> Json:
+        return self.update(patched(self.read(key), patch, sort), "patched", subresource)
 
     def delete(self, key: Key) -> None:
         """Gone at once, with all that it owned. Raises RefusedError where finalizers keep it."""
@@ -177,15 +180,6 @@ def claims_of(pod: Json) -> list[str]:
         elif "ephemeral" in volume:
             found.append(f"{pod['metadata']['name']}-{volume['name']}")
     return found
-
-
-def _filled_in(document: Any) -> Any:
-    """A copy, as an operator fills the blanks in."""
-    if isinstance(document, dict):
-        return {key: _filled_in(value) for key, value in document.items()}
-    if isinstance(document, list):
-        return [_filled_in(each) for each in document]
-    return "filled-in" if document == "FILL-IN" else document
 
 
 def _admit(pod: Json, store: Store) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.resource_names import CPU, alike, readable
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.studies.remedies.fixes.readmission import runtime_class_of
 from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial
 from kschedctl.studies.remedies.search import RemedySearch
 from kschedctl.studies.remedies.targets import nodes_to_try
@@ -17,12 +18,24 @@ def impossible(search: RemedySearch) -> tuple[str, ...]:
     if base.cycle is None:
         return ()
     kinds = {fix.kind for trial in search.found for fix in trial.changes}
-    lines = [*too_large(base)]
+    lines = [*too_large(base), *_asked_by_runtime_class(base)]
     if "AddNode" not in kinds and (tried := search.trials.singles("AddNode")):
         lines.append(f"one more node: it fits on none like those of the cluster ({_sorts(len(tried))} tried)")
     if PREEMPTS not in kinds:
         lines += _not_preempting(search)
     return tuple(lines)
+
+
+def _asked_by_runtime_class(base: RemedyTrial) -> Iterator[str]:
+    """Yield the node labels that no node has and that the pod cannot drop, as its RuntimeClass asks for them."""
+    cluster = base.scheduler.view.cluster
+    runtime_class = runtime_class_of(base.pod, cluster)
+    if runtime_class is None or runtime_class.scheduling is None:
+        return
+    for key, value in runtime_class.scheduling.node_selector.items():
+        if value not in base.scheduler.view.nodes.label(key).values:
+            name = runtime_class.metadata.name
+            yield f"another node selector: RuntimeClass {name} asks for {key}={value}, and admission puts that back"
 
 
 def _sorts(number: int) -> str:

@@ -88,13 +88,14 @@ def dearness(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
     return tuple(sorted((fix.paid for fix in fixes), reverse=True)), sum(fix.cost for fix in fixes)
 
 
-def _rank(trial: RemedyTrial) -> tuple[tuple[Price, ...], float, bool, int, str]:
-    """The cheapest first; then the smaller changes, the author's, those that open more."""
+def _rank(trial: RemedyTrial) -> tuple[bool, tuple[Price, ...], float, bool, int, str]:
+    """Return the sort key: complete changes before those that need values, then by price, size, author and nodes."""
     fixes = trial.changes
     prices, cost = dearness(fixes)
     if trial.harm:
         prices = (Price.LOSS, *prices)
     return (
+        any(fix.needs_values for fix in fixes),
         prices,
         cost + len(trial.victims),
         any(fix.by == "operator" for fix in fixes),

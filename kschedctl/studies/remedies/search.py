@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 
+import msgspec
+
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
@@ -140,9 +142,28 @@ class RemedySearch:
         if where not in self._options:
             fixes = (self.everywhere if tried.row is None else self.ways)(tried)
             known = tried.trial.changes
-            fitting = (fix for fix in fixes if fix not in known and _goes_with(fix, tried.trial))
+            fitting = (
+                fix
+                for fix in fixes
+                if fix not in known and _goes_with(fix, tried.trial) and not self._names_made_up_node(fix, tried.trial)
+            )
             self._options[where] = tuple(dict.fromkeys(fix for fix in fitting if self._wanted(fix)))
         return self._options[where]
+
+    def _names_made_up_node(self, change: Fix, trial: RemedyTrial) -> bool:
+        """Return whether the change writes the name of a node that the trial adds into another object.
+
+        Nobody knows how such a node will be called once it is there.
+        """
+        names = [key.name.encode() for key, edit in trial.edits.items() if key.kind == "Node" and edit.before is None]
+        if not names:
+            return False
+        for key, change_object, _ in change.edits:
+            known = trial.edits.get(key)
+            after = change_object(self.trials.read(key) if known is None else known.after)
+            if key.kind != "Node" and any(name in msgspec.json.encode((key, after)) for name in names):
+                return True
+        return False
 
     def _further(self, tried: TriedNode, trial: RemedyTrial, left: int) -> Iterable[TriedNode]:
         """Where to go on: on the same node, if the change did anything there, on the one that it adds, else on all."""

@@ -8,6 +8,7 @@ from command_worlds import World
 from control_plane import kubectl
 from control_plane.running import run
 from control_plane.store import Json, Key, Store, patched
+from control_plane.validation import completed, creation_refusal
 from control_plane.workloads import ready, workload_of
 from control_plane.world import control_plane
 
@@ -45,6 +46,10 @@ class Operator:
         workload = workload_of(store, store.read(self.asked))
         before = sum(map(ready, pods_of(store, workload)))
         _published(store, remedy)
+        for manifest in remedy.manifests:
+            assert creation_refusal(manifest), f"{manifest} is accepted before anybody completes it"
+            store.create(completed(manifest))
+            self._run(store)
         for command in remedy.commands:
             kubectl.run(store, command)
             self._run(store)
@@ -55,6 +60,8 @@ class Operator:
 
     def accepts(self, remedy: Remedy) -> None:
         """Its changes, as RFC 6902 operations, made by requests to the API server. Raises RefusedError."""
+        if remedy.needs_values:
+            return
         store = self.store.copy()
         for each in remedy.changes:
             if "create" in each:
@@ -66,7 +73,7 @@ class Operator:
                 del store.objects[_key(each)]
                 store.create(new)
             else:
-                store.patch(_key(each), each["patch"], "json")
+                store.patch(_key(each), each["patch"], "json", each.get("subresource", ""))
 
     def _seen(self, store: Store, workload: Json | None, before: int, remedy: Remedy) -> str:
         """The pod, or the first that came in its place, is on one of the nodes that were named."""
@@ -88,7 +95,7 @@ def _waits(document: Json) -> bool:
 
 def _published(store: Store, remedy: Remedy) -> None:
     """What no command makes: drivers, kubelets and providers of nodes do it, or it comes about by waiting."""
-    alone = not any(_changes(command) for command in remedy.commands)
+    alone = not remedy.manifests and not any(_changes(command) for command in remedy.commands)
     for each in remedy.changes:
         if "create" in each:
             if alone or each["create"]["kind"] in OF_SYSTEMS:

@@ -32,6 +32,7 @@ from kschedctl.studies.remedies.ways.node_labels import (
     unmet_selector,
     without,
 )
+from kschedctl.studies.remedies.ways.runtime_classes import change_class
 
 SOFTEN = 55
 Terms = tuple[NodeSelectorTerm, ...]
@@ -61,6 +62,7 @@ def unmet(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     fact = refusal.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
+            yield from change_class(tried, wanted)
             yield from unmet_selector(tried, wanted)
         if not fact.selector:
             yield from _terms(tried, fact)

@@ -62,6 +62,8 @@ from kschedctl.studies.remedies.ways.claims import (
 from kschedctl.studies.remedies.ways.deleted_claims import retained
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
+OF_ANOTHER_CLASS = 4
+"""Added to the cost of a volume of another class, so that a class that makes a volume for the claim comes first."""
 MOST_VOLUMES, MOST_CLASSES = 6, 5
 
 
@@ -163,7 +165,8 @@ def _as_offered(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persiste
         return bind(new) if bind else new
 
     text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
-    cost, more, name = OTHER_VOLUME + 2 * len(differences), (taken,) if bind else (), volume.metadata.name
+    cost = OTHER_VOLUME + 2 * len(differences) + (OF_ANOTHER_CLASS if volume_class(volume) != claim_class(claim) else 0)
+    more, name = (taken,) if bind else (), volume.metadata.name
     yield from remade(tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name)
 
 
@@ -285,6 +288,7 @@ def _of_node(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusa
             if class_ is not None:
                 yield _topology_allowed(tried, class_)
         case NotEnoughStorage() as fact:
+            yield from storage_pools.ignored(tried, fact)
             yield storage_pools.enlarged(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size
