@@ -175,13 +175,13 @@ class _Question(msgspec.Struct, frozen=True):
         from kschedctl.library.pods import explained_together  # noqa: PLC0415 - not for a summary of no pods
 
         remember(self.call_extender, asked_pods, inquiry, self.source)
-        return explained_together([self._one(asked_pod) for asked_pod in asked_pods])
+        return explained_together([self._one(asked_pod, inquiry.now) for asked_pod in asked_pods])
 
-    def _one(self, asked: AskedPod) -> Explanation:
+    def _one(self, asked: AskedPod, now: str) -> Explanation:
         from kschedctl.library.pods import explained  # noqa: PLC0415
 
         asked = self.supposed.of(asked)
-        return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies)
+        return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies, now=now)
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
