@@ -1263,6 +1263,7 @@ class CoschedulingPodGroup(Struct, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: CoschedulingPodGroupSpec = CoschedulingPodGroupSpec()
+    status: PhaseStatus = PhaseStatus()
 
 
 class VolcanoPodGroupSpec(Struct, frozen=True):
@@ -1274,12 +1275,17 @@ class VolcanoPodGroupSpec(Struct, frozen=True):
     queue: str = ""
 
 
+class VolcanoPodGroupStatus(Struct, frozen=True):
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
 class VolcanoPodGroup(Struct, frozen=True):
     """A PodGroup of Volcano."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: VolcanoPodGroupSpec = VolcanoPodGroupSpec()
-    status: PhaseStatus = PhaseStatus()
+    status: VolcanoPodGroupStatus = VolcanoPodGroupStatus()
 
 
 class ElasticQuotaSpec(Struct, frozen=True):

@@ -25,9 +25,35 @@ def new_node(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
-    """Whether one would come for a pod; None where nobody is known to make any. Raises InputError.
+    """Return whether a node would come for a pod while others wait, or None if nobody is known to make nodes.
 
-    ``given``: node groups that people name; ``types``: Karpenter's instance types, None for those of the nodes.
+    ``given`` holds node groups that people name, ``types`` Karpenter's instance types (None for those of the nodes).
+    Raises InputError.
+    """
+    alone = new_node_alone(asked, now, given, types, settings)
+    if alone is None or not (alone.comes or any(pool.would_take for pool in alone.pools)):
+        return alone
+    from kschedctl.studies.new_node_rivals import count_waiting_pods  # noqa: PLC0415 - few clusters tell who makes nodes
+
+    cluster = asked.scheduler.cluster
+
+    def without_limits() -> Autoscaler:
+        return autoscaler_of(cluster, now, given, types, settings, limited=False)
+
+    autoscaler = autoscaler_of(cluster, now, given, types, settings)
+    return count_waiting_pods(alone, cluster, asked.pod, autoscaler, without_limits)
+
+
+def new_node_alone(
+    asked: AskedPod,
+    now: str,
+    given: Given = NOBODY,
+    types: Sequence[JsonObject] | None = None,
+    settings: JsonObject | None = None,
+) -> NewNode | None:
+    """Return whether a node would come for a pod, whatever becomes of the pods that wait, too.
+
+    Arguments, result and errors are those of ``new_node``.
     """
     cluster = asked.scheduler.cluster
     if has_groups(cluster, given):
@@ -66,18 +92,21 @@ def autoscaler_of(
     given: Given = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
+    *,
+    limited: bool = True,
 ) -> Autoscaler:
-    """Who makes nodes for a cluster, loop after loop. Raises InputError, UsageError where nobody is known to.
+    """Return who makes nodes for a cluster, loop after loop. Arguments are those of ``new_node``.
 
-    Arguments as for ``new_node``.
+    Without ``limited``, maximum sizes of node groups and limits of NodePools do not count. Raises InputError, and
+    UsageError if nobody is known to make nodes.
     """
     if cluster.karpenter_node_pools and not has_groups(cluster, given):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
 
-        return LaunchingPools(cluster, types, settings or {}, now)
+        return LaunchingPools(cluster, types, settings or {}, now, limited=limited)
     from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups  # noqa: PLC0415 - seldom asked
 
-    return GrowingGroups(node_groups(cluster, given), now)
+    return GrowingGroups(node_groups(cluster, given), now, limited=limited)
 
 
 def node_growth(

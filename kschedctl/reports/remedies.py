@@ -1,6 +1,7 @@
 """What would let a pod schedule, as documents: apiVersion kschedctl.dev/v1, kinds Remedies and RemediesOfMany.
 
-Each remedy was replayed: its changes, applied to the objects as they were read, are what was replayed.
+Each remedy was replayed: its changes, applied to the objects as they were read, are what was replayed, with all other
+waiting pods in the queue.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 OWNERS = {"author": "app", "operator": "platform"}
 """Who makes a change: the team of the workload, or that of the cluster."""
@@ -49,6 +51,8 @@ class Remedy(Document, frozen=True):
     owner: str = ""
     owner_patch: JsonDict = {}
     restarts: int = 0
+    chain: EvictionChain | None = None
+    """What becomes of the victims once their controllers recreate them; None without victims."""
     holds: bool | None = None
     """Whether the pod gets a node when, after the fix, all waiting pods are tried in the queue's order; None if this
     was not replayed."""
@@ -61,12 +65,28 @@ class Remedy(Document, frozen=True):
     manifests: tuple[JsonDict, ...] = ()
     """The objects to complete and to create after the commands. The API server refuses them while a field is empty."""
 
+    @property
+    def drawbacks(self) -> tuple[str, ...]:
+        """Return what is against the fix, as clauses that follow "but": who takes the room first, what is given up."""
+        drawbacks = []
+        if self.rivals:
+            verb = "takes" if len(self.rivals) == 1 else "take"
+            drawbacks.append(f"the pod still waits: {first_few(self.rivals)} {verb} the room first")
+        elif self.holds is False:
+            drawbacks.append("the pod still waits once all waiting pods were tried")
+        return (*drawbacks, *([self.weakens] if self.weakens else []))
+
+    @property
+    def gain(self) -> str:
+        """Return how many other waiting pods the fix places, as a clause; empty for none."""
+        return f"also places {counted(len(self.also_places), 'other')}" if self.also_places else ""
+
     def shortened(self, clears: int = 0) -> ShortFix:
         """``clears``: how many pods get a node with it."""
         return ShortFix(
             summary=self.summary,
             owner=OWNERS[self.by],
-            but=self.weakens or "",
+            but="; ".join(self.drawbacks),
             nodes=self.opens[:3],
             clears=clears,
             commands=self.commands[:4],

@@ -148,6 +148,7 @@ def _watched(store: Store, rest: list[str]) -> None:
 def _patch(store: Store, rest: list[str]) -> str:
     arguments = Arguments(rest)
     key, sort = arguments.target(), arguments.option("--type", default="strategic")
+    subresource = arguments.option("--subresource")
     change, dry, form = json.loads(arguments.option("-p")), arguments.option("--dry-run"), arguments.option("-o")
     arguments.finish()
     if sort not in SORTS:
@@ -156,7 +157,9 @@ def _patch(store: Store, rest: list[str]) -> str:
         return json.dumps(patched(store.read(key), change, sort))
     if dry or form:
         raise RefusedError("error: half a dry run")
-    store.patch(key, change, sort)
+    if subresource not in ("", "resize"):
+        raise RefusedError("error: invalid subresource value")
+    store.patch(key, change, sort, subresource)
     return ""
 
 

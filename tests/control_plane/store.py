@@ -95,18 +95,18 @@ class Store:
         self.log.append(f"created {key}")
         return found
 
-    def update(self, document: Json, why: str = "updated") -> Json:
+    def update(self, document: Json, why: str = "updated", subresource: str = "") -> Json:
         """The object replaced, less its status, which only controllers write. Raises RefusedError."""
         key = Key.of(document)
         old = self.read(key)
-        if reason := refusal(old, document):
+        if reason := refusal(old, document, subresource):
             raise RefusedError(f'The {key.kind} "{key.name}" is invalid: {reason}')
         self.objects[key] = {**deepcopy(document), **({"status": old["status"]} if "status" in old else {})}
         self.log.append(f"{why} {key}")
         return self.objects[key]
 
-    def patch(self, key: Key, patch: Any, sort: str) -> Json:
-        return self.update(patched(self.read(key), patch, sort), "patched")
+    def patch(self, key: Key, patch: Any, sort: str, subresource: str = "") -> Json:
+        return self.update(patched(self.read(key), patch, sort), "patched", subresource)
 
     def delete(self, key: Key) -> None:
         """Gone at once, with all that it owned. Raises RefusedError where finalizers keep it."""

@@ -18,13 +18,23 @@ from kschedctl.text.counts import counted
 
 
 class LaunchingPools:
-    """Karpenter with the NodePools of a cluster; without ``types`` those that nodes prove. Raises InputError."""
+    """Karpenter with the NodePools of a cluster, with ``types`` or else the instance types that nodes prove.
+
+    Without ``limited``, limits of NodePools do not count. Raises InputError.
+    """
 
     name = NAME
 
     def __init__(
-        self, cluster: Cluster, types: Sequence[JsonObject] | None, settings: Mapping[str, object], now: str
+        self,
+        cluster: Cluster,
+        types: Sequence[JsonObject] | None,
+        settings: Mapping[str, object],
+        now: str,
+        *,
+        limited: bool = True,
     ) -> None:
+        self._limited = limited
         self._types = seen_types(cluster) if types is None else types
         self._sold = read_instance_types(self._types)
         self._settings, self._now = settings, now
@@ -41,7 +51,10 @@ class LaunchingPools:
             if not pod.terminated
         }
         refused = replace(cluster, pods=cluster.pods.with_changes(waiting))
-        report = provision(refused, self._types, self._settings, now=self._now)
+        if not self._limited:
+            pools = tuple(replace(pool, spec=replace(pool.spec, limits=None)) for pool in cluster.karpenter_node_pools)
+            refused = replace(refused, karpenter_node_pools=pools)
+        report = provision(refused, self._types, self._settings, now=self._now, explains=False)
         why = {key: error.error for key, error in report.pod_errors.items()}
         why |= {event.name: event.message for event in report.rejected}
         claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]

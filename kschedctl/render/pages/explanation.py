@@ -20,7 +20,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.answer_lines import answer_lines, message_line, stand_in_line
+from kschedctl.render.pages.answer_lines import answer_lines, message_line, preemption_line, stand_in_line
 from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
 from kschedctl.render.pages.new_node import new_node_section
 from kschedctl.render.pages.not_created import not_created_lines
@@ -34,6 +34,7 @@ from kschedctl.render.pages.sections import (
     searched_lines,
     upstream_fault_lines,
 )
+from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_lines
 from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.browsing.changed_answer import ChangedAnswer
@@ -62,6 +63,7 @@ TOLD_BETTER = frozenset(
         "CorrectNodeName",
         "AddDomains",
         "HonorPolicy",
+        "StartCloudController",
     ]
 )
 """The advice that says in general what remedies say exactly."""
@@ -74,6 +76,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     if first and not any(isinstance(block, Command) for block in first):
         first, more = (*first, *more), ()
     return (
+        *waiting_elsewhere_lines(report.waiting_elsewhere),
         *not_created_lines(report.not_created, style, report.fewer_pods),
         *answer_lines(report, style),
         *stand_in_line(report),
@@ -82,6 +85,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *upstream_fault_lines(report.upstream_faults),
         *first,
         *message_line(report),
+        *preemption_line(report),
         *pod_group_section(report.pod_group, style),
         *remedies_section(report.remedies, report.impossible, style),
         *(how_section(report.remedies, style) if style.patches else more),

@@ -9,6 +9,7 @@ from itertools import islice
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.machines import MachinePool, MachineTemplateOwner
 from kschedctl.api.objects import Pod
+from kschedctl.api.pod_requests import pod_requests
 from kschedctl.autoscaling.node_groups.machines import CLUSTER_API, OPENSHIFT
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import NewNode, PoolVerdict
@@ -65,13 +66,29 @@ def _changes(group: JsonObject, pod: Pod, why: Mapping[str, PoolVerdict]) -> Ite
         more = target + 1
         yield {"max": more}, f"Raise the maximum of node group {id} from {most:,} to {more:,}", str(more)
     template = group.get("template")
-    if isinstance(template, dict) and verdict.plugin == NodeAffinity.name:
+    if not isinstance(template, dict):
+        return
+    yield from _resource_change(id, template, pod)
+    if verdict.plugin == NodeAffinity.name:
         labels = object_at(object_at(template, "metadata"), "labels")
         lacking = {key: value for key, value in pod.spec.node_selector.items() if labels.get(key) != value}
         if lacking and not any(key.partition("/")[0].endswith(KUBERNETES) for key in lacking):
             meta = {**object_at(template, "metadata"), "labels": {**labels, **lacking}}
             words = ", ".join(f"{key}={value}" for key, value in lacking.items())
             yield {"template": {**template, "metadata": meta}}, f"Label the template of node group {id} {words}", ""
+
+
+def _resource_change(id: str, template: JsonObject, pod: Pod) -> Iterator[tuple[JsonObject, str, str]]:
+    """Yield the group with the extended resources in its template that the pod requests and no template field names."""
+    status = object_at(template, "status")
+    allocatable, capacity = object_at(status, "allocatable"), object_at(status, "capacity")
+    requests = {name: str(amount) for name, amount in pod_requests(pod).items() if "/" in name}
+    lacking = {name: amount for name, amount in requests.items() if name not in allocatable}
+    if lacking:
+        more = {"allocatable": {**allocatable, **lacking}, "capacity": {**capacity, **lacking}}
+        words = ", ".join(f"{name}: {amount}" for name, amount in lacking.items())
+        changed = {"template": {**template, "status": {**status, **more}}}
+        yield changed, f"Tell the template of node group {id} its resource {words}", ""
 
 
 def _commands(cluster: Cluster, id: str, most: str) -> Iterator[str]:

@@ -32,6 +32,56 @@ def ranked(trials: Iterable[RemedyTrial]) -> list[Ranked]:
     return [Ranked(first, tuple(others)) for first, *others in alike.values()]
 
 
+class QueueResult(NamedTuple):
+    """What happens after a fix once all waiting pods are tried in the queue's order."""
+
+    holds: bool
+    """Whether the pod has a node in the end."""
+    rivals: tuple[str, ...] = ()
+    """The pods that take the room that the fix makes, if the pod has no node in the end."""
+    ahead: tuple[str, ...] = ()
+    """The pods ahead in the queue that take part of the room, if the fix makes enough for all of them."""
+    also_places: tuple[str, ...] = ()
+    """The other waiting pods that get a node with the fix, and none without it."""
+
+
+class CheckedFix(NamedTuple):
+    """A fix that works for the pod alone, and what happens to it in the queue; None if that was not replayed."""
+
+    ranked: Ranked
+    result: QueueResult | None
+
+    @property
+    def fails(self) -> bool:
+        """Whether the pod still waits once all waiting pods are tried."""
+        return self.result is not None and not self.result.holds
+
+
+def holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
+    """Put fixes that hold in the queue before those that do not, unless they are worse in another way."""
+    ordered: list[CheckedFix] = []
+    for fix in fixes:
+        place = next((at for at, other in enumerate(ordered) if _goes_before(fix, other)), len(ordered))
+        ordered.insert(place, fix)
+    return ordered
+
+
+def _goes_before(fix: CheckedFix, other: CheckedFix) -> bool:
+    """Return whether a fix that holds, and was ranked behind one that does not, harms nobody and is no larger.
+
+    A larger one may go before it if it leaves the workload as it is.
+    """
+    if not other.fails or fix.result is None or not fix.result.holds or not harms_nobody(fix.ranked.trial):
+        return False
+    changes = fix.ranked.trial.changes
+    return len(changes) <= len(other.ranked.trial.changes) or all(change.paid <= Price.ROOM for change in changes)
+
+
+def harms_nobody(trial: RemedyTrial) -> bool:
+    """Return whether no pod is evicted, and nothing is lost, for the pod."""
+    return not trial.nominated and all(fix.paid < Price.LOSS for fix in trial.changes)
+
+
 def dearness(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
     """By which sets of changes are ordered: what is paid for each, the dearest first, and how much they are."""
     fixes = tuple(changes)

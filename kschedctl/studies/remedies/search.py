@@ -19,6 +19,7 @@ from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial, Trials
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
+from kschedctl.studies.remedies.ranking import harms_nobody
 from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, least_changes, nodes_to_try
 
 Ways = Callable[[TriedNode], Iterable[Fix]]
@@ -197,11 +198,6 @@ class RemedySearch:
         over = time.monotonic() > self._until or self.trials.replayed > MOST_TRIALS
         self.exhausted &= not over
         return over
-
-
-def harms_nobody(trial: RemedyTrial) -> bool:
-    """Whether nobody is evicted, and nothing is lost, for the pod."""
-    return not trial.nominated and all(fix.paid < Price.LOSS for fix in trial.changes)
 
 
 def keeps_workload(trial: RemedyTrial) -> bool:

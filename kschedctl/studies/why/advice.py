@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import Pod, Taint, Toleration
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, tolerated
 from kschedctl.reports.explanation import Advice, Cause, Explanation, PreemptionReport
 from kschedctl.reports.pod_group import PodGroupReport
@@ -52,6 +53,9 @@ _EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: s
 def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
     """For a pod with a headline; ``framework`` is that of its profile, None where no profile is for it."""
     match report.verdict:
+        case "Bound" if report.claims_without_scheduler:
+            text = "Select the node by nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
+            yield Advice("SelectNodeByLabel", text, pod.spec.node_name)
         case "Bound":
             yield Advice("LookAtKubelet", "Nothing left to schedule; if it does not run, look at the kubelet")
         case "NotResponsible" | "Gated" if report.pod_group and report.pod_group.decided_by:
@@ -71,7 +75,7 @@ def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Frame
             yield from _schedulable(pod)
         case "Unschedulable" if framework is not None:
             yield from _kept_away(scheduler, framework, pod, report)
-            yield from _unschedulable(report)
+            yield from _unschedulable(report, pod)
 
 
 def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
@@ -112,8 +116,12 @@ def _schedulable(pod: Pod) -> Iterator[Advice]:
         yield Advice("CheckScheduler", text)
 
 
-def _unschedulable(report: Explanation) -> Iterator[Advice]:
+def _unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
     preemption = report.preemption
+    if preemption is not None and preemption.no_lower_priority and owner_of(pod).kind == "DaemonSet":
+        highest = preemption.no_lower_priority.highest
+        text = f"Its DaemonSet's pods can go to no other node: give it a PriorityClass above {highest:,}"
+        yield Advice("RaisePriority", text)
     if report.pod_group is not None and report.pod_group.deadlocked_with:
         yield Advice("EndDeadlock", ends_deadlock(report.pod_group))
     elif preemption is not None and preemption.terminating:
@@ -197,6 +205,10 @@ def _kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Exp
     """What would let a pod go to the nearest node, which a taint or a cordon keeps it from, if that is known."""
     cause = report.causes[0] if report.causes else None
     if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:
+        return
+    if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.uninitialized_nodes:
+        text = "See why the cloud controller manager does not initialize it: is it running, and what does its log say?"
+        yield Advice("StartCloudController", text, cause.nearest)
         return
     node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
     taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]

@@ -72,7 +72,7 @@ class Operator:
                 del store.objects[_key(each)]
                 store.create(new)
             else:
-                store.patch(_key(each), each["patch"], "json")
+                store.patch(_key(each), each["patch"], "json", each.get("subresource", ""))
 
     def _seen(self, store: Store, workload: Json | None, before: int, remedy: Remedy) -> str:
         """The pod, or the first that came in its place, is on one of the nodes that were named."""

@@ -107,6 +107,17 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             "SmallerClaim": "Recreate claim d/data with 4Gi instead of 10Gi",
         },
     ),
+    "the driver publishes a capacity of 0": (
+        [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "0", "a"), claim(of="csi")],
+        {
+            "IgnoreStorageCapacity": "Set storageCapacity: false in CSIDriver csi.example.com, which publishes a",
+            "RaiseCapacity": "Correct what csi.example.com publishes in CSIStorageCapacity kube-system/p of class csi",
+        },
+    ),
+    "the driver publishes no capacity": (
+        [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, claim(of="csi")],
+        {"IgnoreStorageCapacity": "Set storageCapacity: false in CSIDriver csi.example.com, which publishes no"},
+    ),
     "there is no pool for the zone": (
         [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, pool("p", "40Gi", "b"), claim(of="csi")],
         {"RaiseCapacity": "Add storage of class csi for topology.kubernetes.io/zone=a: room for 10Gi, of which its"},

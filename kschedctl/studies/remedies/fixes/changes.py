@@ -50,6 +50,8 @@ class Fix:
     variant_of: Hashable = None
     where: str = ""
     price: Price | None = None
+    times: Callable[[int], Fix] | None = None
+    """The fix with so many nodes in place of one, if it adds a node."""
     needs_values: tuple[str, ...] = ()
     manifests: tuple[JsonObject, ...] = ()
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.api_object import object_key
-from kschedctl.api.arrays import Row
+from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import FIELDS, Cluster
@@ -225,7 +225,8 @@ def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, Edited]) -> Fork:
         return Fork.of(with_pods(view.cluster, {key[1:]: e.after for key, e in resized.items()}), view.settings)  # type: ignore[misc]
 
     fork = view.memo(("resized pods", frozenset(resized)), build).fork()
-    for position in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
+    for number in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
+        position = Position(number)
         if fork.node[position] >= 0:
             fork.forget(position)
         if view.node[position] >= 0:

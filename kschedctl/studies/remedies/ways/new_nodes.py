@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -111,7 +112,17 @@ def more_like(view: Fork, model: Node, count: int = 1, larger: Amounts | None = 
     text += f", but with {with_more}" * bool(sizes)
     cost = count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE)
     target, where = (name, count, with_more), f"like {name}"
-    return Fix("AddNode", target, text, "operator", tuple(edits), cost, variant_of="node", where=where)
+    return Fix(
+        "AddNode",
+        target,
+        text,
+        "operator",
+        tuple(edits),
+        cost,
+        variant_of="node",
+        where=where,
+        times=partial(more_like, view, model, larger=larger),
+    )
 
 
 def _written(resource: str, amount: int) -> str:

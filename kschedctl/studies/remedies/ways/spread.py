@@ -89,8 +89,8 @@ def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint,
         text = f"spread across {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
         yield _change(tried, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
     domains = int(counted.exists.sum())
-    if (constraint.min_domains or 1) > domains:
-        text = f"spread across {key} with minDomains {domains} instead of {constraint.min_domains}"
+    if constraint.min_domains is not None and constraint.min_domains > max(domains, 1):
+        text = f"spread across {key} with minDomains {max(domains, 1)} instead of {constraint.min_domains}"
         yield _change(tried, place, "MinDomains", text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1))
     text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
     yield _change(tried, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)

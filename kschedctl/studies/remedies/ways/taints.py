@@ -17,7 +17,7 @@ from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated, tolerates
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
-from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
 from kschedctl.snapshot.node_masks import allowed
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.basics import kubectl
@@ -31,7 +31,6 @@ from kschedctl.studies.remedies.fixes.tried_node import (
 )
 from kschedctl.studies.remedies.ways.node_labels import is_typo
 from kschedctl.studies.remedies.ways.unready_nodes import (
-    UNINITIALIZED,
     initialize_nodes,
     is_no_node_initialized,
     is_of_condition,

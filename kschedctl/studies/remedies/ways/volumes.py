@@ -288,6 +288,7 @@ def _of_node(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusa
             if class_ is not None:
                 yield _topology_allowed(tried, class_)
         case NotEnoughStorage() as fact:
+            yield from storage_pools.ignored(tried, fact)
             yield storage_pools.enlarged(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size

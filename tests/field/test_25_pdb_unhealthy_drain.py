@@ -1,0 +1,34 @@
+"""berops/claudie#1508: a PodDisruptionBudget allows nothing because one of its pods is not Ready.
+
+Right answer: n1 cannot be drained until dns-b is Ready, and dns-b is named; n2, where the unready pod itself runs, can.
+"""
+
+from __future__ import annotations
+
+import pytest
+from autoscaling_cases import case, run, run_json
+
+CASE = "25-pdb-unhealthy-drain"
+NAMED = "kube-system/dns-b on n2 is not Ready, which uses up the budget"
+
+
+@pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
+def test_the_unready_pod_is_named(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    code, text = run(capsys, "drain", "n1", "-f", case(CASE, file))
+    assert code == 1
+    assert "Cannot be drained: n1" in text
+    assert NAMED in text
+    (blocked,) = run_json(capsys, "drain", "n1", "-f", case(CASE, file))["blocked"]
+    assert blocked["unhealthy"] == ["kube-system/dns-b"]
+
+
+def test_the_node_of_the_unready_pod_can_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text = run(capsys, "drain", "n2", "-f", case(CASE))
+    assert text.startswith("Safe to drain: n2")
+
+
+def test_consolidate_names_the_unready_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    report = run_json(capsys, "consolidate", "-f", case(CASE))
+    (staying,) = report["staying"]
+    assert staying["node"] == "n1"
+    assert NAMED in staying["why"]
