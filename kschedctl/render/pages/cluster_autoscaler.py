@@ -129,6 +129,8 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
     def row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
         name, node = item
         *cells, why = _node(name, node, report.kept.get(name), name in going)
+        cause = report.budget_causes.get(node.blocking_pod.pod) if node.blocking_pod else None
+        why += f"; {cause}" if cause else ""
         since = report.marked_since.get(name)
         return *cells, f"{why}; marked as unneeded since {since}" if since else why
 
