@@ -76,9 +76,8 @@ def _never(
     rest: Settled, refused: Mapping[str, str], causes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[NeverScheduled]:
     """Yield the pods that wait in the end, grouped by what kube-scheduler and the autoscaler say of them."""
-    by_words: dict[tuple[str, str], list[str]] = {}
+    by_words: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for key, message in rest.waiting.items():
-        by_words.setdefault((message, refused.get(key, "")), []).append(key)
-    for (message, words), keys in by_words.items():
-        known = next((causes[key] for key in keys if key in causes), ())
+        by_words.setdefault((message, refused.get(key, ""), causes.get(key, ())), []).append(key)
+    for (message, words, known), keys in by_words.items():
         yield NeverScheduled(tuple(keys), message, words, known)

@@ -144,12 +144,12 @@ def _is_zero(quantity: str | float | None) -> bool:
     return quantity is None or parse(str(quantity)) == Quantity(0)
 
 
-def _alternatives(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
+def _alternatives(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
     """Yield the labels that each required node affinity term asks for, with those of the node selector.
 
     Each label has the values that are allowed; no value stands for any.
     """
-    selected = {key: (value,) for key, value in pod.spec.node_selector.items()}
+    selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     for term in required.node_selector_terms if required else ():
