@@ -8,12 +8,16 @@ from typing import TypedDict
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.unhealthy_pods import budget_causes
 from kschedctl.autoscaling.cluster_autoscaler import scale_down as going_down
 from kschedctl.autoscaling.cluster_autoscaler import scale_up as going_up
+from kschedctl.autoscaling.cluster_autoscaler.drainability import NOT_ENOUGH_BUDGET
+from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups
 from kschedctl.autoscaling.karpenter import disrupt as disrupting
 from kschedctl.autoscaling.karpenter import provision as provisioning
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launched_nodes import with_launched_nodes
+from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
+from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.autoscaling.karpenter.node_classes import kind_of_class
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.autoscaling.node_groups.found import Given, NodeGroups
@@ -28,9 +32,9 @@ from kschedctl.reports.scale_up import ScaleUp
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
+from kschedctl.studies.new_node_rivals import queue_with_new_nodes
 from kschedctl.studies.packing import pool_reports
 from kschedctl.studies.packing.pool_groups import PoolGroups
-from kschedctl.studies.what_if.settling import settle
 
 NOT_ASKED_FOR = (NOT_GIVEN, NOT_LISTED)
 LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
@@ -83,9 +87,16 @@ def scale_up(
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
     loop = _loop(cluster, named, now, active_scale_ups)
-    report = going_up.scale_up(cluster, named.groups, named.options, begin=progress.begin, **loop)
-    undecided = not named.certain or bool(report.faults) or bool(report.unknown_groups and report.waiting)
-    return replace(report, undecided=undecided, faults=(*named.faults, *report.faults), **_basis(named))
+    made, report = going_up.replay(cluster, named.groups, named.options, begin=progress.begin, **loop)
+    if made.increases:
+        growing = GrowingGroups(named, loop["now"])
+        after = queue_with_new_nodes(cluster, growing.add_nodes(made, cluster), report.triggered, growing)
+        report = replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
+    doubtful = bool(report.faults or report.doubts or (report.unknown_groups and report.waiting))
+    basis = _basis(named)
+    basis["doubts"] = (*report.doubts, *basis["doubts"])
+    faults = (*named.faults, *report.faults)
+    return replace(report, undecided=doubtful or not named.certain, faults=faults, **basis)
 
 
 def scale_down(
@@ -111,6 +122,11 @@ def scale_down(
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
     loop = _loop(cluster, named, now, active_scale_ups)
     report = going_down.scale_down(cluster, named.groups, named.options, begin=progress.begin, **loop)
+    blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)
+    keys = {blocking.pod for blocking in blocked if blocking.reason == NOT_ENOUGH_BUDGET}
+    held = [pod for key in sorted(keys) if (pod := cluster.pod(*key.split("/", 1)))]
+    causes = budget_causes(held, cluster.pod_disruption_budgets, cluster.pods)
+    report = replace(report, budget_causes=causes)
     undecided = not named.certain or bool(report.faults)
     faults, waits = (*named.faults, *report.faults), dict(named.waits)
     return replace(report, undecided=undecided, faults=faults, waits=waits, **_basis(named))
@@ -160,17 +176,14 @@ def provision(
     unknown = unread_kinds(cluster)
     seen = len(types) if instance_types is None else None
     undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
-    pending = _still_pending(cluster, report, types)
-    return replace(report, seen_types=seen, unknown=unknown, undecided=undecided, still_pending=pending)
-
-
-def _still_pending(cluster: Cluster, report: Provisioning, types: Sequence[JsonObject]) -> dict[str, str]:
-    """The pods for which nodes come, and for which kube-scheduler would find none of these good, with its message."""
+    report = replace(report, seen_types=seen, unknown=unknown, undecided=undecided)
     claims = report.new_node_claims
     if not claims:
-        return {}
-    waiting = settle(with_launched_nodes(cluster, claims, read_instance_types(types))).waiting
-    return {pod: waiting[pod] for pod in sorted(pod for claim in claims for pod in claim.pods) if pod in waiting}
+        return report
+    pools = LaunchingPools(cluster, types, options or {}, now or moment_of(cluster))
+    new = launched_nodes(cluster, claims, read_instance_types(types))
+    after = queue_with_new_nodes(cluster, new, [pod for claim in claims for pod in claim.pods], pools)
+    return replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
 
 
 def disrupt(

@@ -25,9 +25,35 @@ def new_node(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
-    """Whether one would come for a pod; None where nobody is known to make any. Raises InputError.
+    """Return whether a node would come for a pod while others wait, or None if nobody is known to make nodes.
 
-    ``given``: node groups that people name; ``types``: Karpenter's instance types, None for those of the nodes.
+    ``given`` holds node groups that people name, ``types`` Karpenter's instance types (None for those of the nodes).
+    Raises InputError.
+    """
+    alone = new_node_alone(asked, now, given, types, settings)
+    if alone is None or not (alone.comes or any(pool.would_take for pool in alone.pools)):
+        return alone
+    from kschedctl.studies.new_node_rivals import count_waiting_pods  # noqa: PLC0415 - few clusters tell who makes nodes
+
+    cluster = asked.scheduler.cluster
+
+    def without_limits() -> Autoscaler:
+        return autoscaler_of(cluster, now, given, types, settings, limited=False)
+
+    autoscaler = autoscaler_of(cluster, now, given, types, settings)
+    return count_waiting_pods(alone, cluster, asked.pod, autoscaler, without_limits)
+
+
+def new_node_alone(
+    asked: AskedPod,
+    now: str,
+    given: Given = NOBODY,
+    types: Sequence[JsonObject] | None = None,
+    settings: JsonObject | None = None,
+) -> NewNode | None:
+    """Return whether a node would come for a pod, whatever becomes of the pods that wait, too.
+
+    Arguments, result and errors are those of ``new_node``.
     """
     cluster = asked.scheduler.cluster
     if has_groups(cluster, given):
@@ -41,23 +67,41 @@ def new_node(
     return karpenter.new_node(cluster, asked.pod, types, settings or {}, now)
 
 
-def node_group_fixes(asked: AskedPod, told: NewNode, now: str, given: Given = NOBODY) -> tuple[Remedy, ...]:
-    """What lets a node group grow for the pod, replayed.
+def autoscaler_fixes(
+    asked: AskedPod,
+    told: NewNode,
+    now: str,
+    given: Given = NOBODY,
+    *,
+    types: Sequence[JsonObject] | None = None,
+    settings: JsonObject | None = None,
+) -> tuple[Remedy, ...]:
+    """Return what lets a node group grow, or a NodePool launch a node, for the pod. Each change is replayed.
 
-    ``told``: what the autoscaler says of it. Raises InputError.
+    ``told``: what the autoscaler says of the pod now. Raises InputError.
     """
     cluster = asked.scheduler.cluster
-    if told.comes or not has_groups(cluster, given):
+    if told.comes:
         return ()
-    from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
-    from kschedctl.studies.remedies import node_groups as ways  # noqa: PLC0415 - seldom asked
+    if has_groups(cluster, given):
+        from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
+        from kschedctl.studies.remedies.node_groups import node_group_fixes  # noqa: PLC0415 - seldom asked
 
-    groups = node_groups(cluster, given)
+        groups = node_groups(cluster, given)
 
-    def replay(changed: Sequence[JsonObject]) -> NewNode:
-        return autoscaler.new_node(cluster, asked.pod, replace(groups, groups=tuple(changed)), now)
+        def replay_groups(changed: Sequence[JsonObject]) -> NewNode:
+            return autoscaler.new_node(cluster, asked.pod, replace(groups, groups=tuple(changed)), now)
 
-    return ways.node_group_fixes(cluster, asked.pod, groups.groups, told, replay)
+        return node_group_fixes(cluster, asked.pod, groups.groups, told, replay_groups)
+    if not cluster.karpenter_node_pools:
+        return ()
+    from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
+    from kschedctl.studies.remedies.node_pools import node_pool_fixes  # noqa: PLC0415 - few clusters have it
+
+    def replay_pools(changed: Cluster, known: Sequence[JsonObject] | None) -> NewNode:
+        return karpenter.new_node(changed, asked.pod, types if known is None else known, settings or {}, now)
+
+    return node_pool_fixes(cluster, asked.pod, told, replay_pools, types)
 
 
 def autoscaler_of(
@@ -66,18 +110,21 @@ def autoscaler_of(
     given: Given = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
+    *,
+    limited: bool = True,
 ) -> Autoscaler:
-    """Who makes nodes for a cluster, loop after loop. Raises InputError, UsageError where nobody is known to.
+    """Return who makes nodes for a cluster, loop after loop. Arguments are those of ``new_node``.
 
-    Arguments as for ``new_node``.
+    Without ``limited``, maximum sizes of node groups and limits of NodePools do not count. Raises InputError, and
+    UsageError if nobody is known to make nodes.
     """
     if cluster.karpenter_node_pools and not has_groups(cluster, given):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
 
-        return LaunchingPools(cluster, types, settings or {}, now)
+        return LaunchingPools(cluster, types, settings or {}, now, limited=limited)
     from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups  # noqa: PLC0415 - seldom asked
 
-    return GrowingGroups(node_groups(cluster, given), now)
+    return GrowingGroups(node_groups(cluster, given), now, limited=limited)
 
 
 def node_growth(
@@ -95,7 +142,7 @@ def node_growth(
         return None
     from kschedctl.studies.growth import grow  # noqa: PLC0415 - few clusters tell who makes their nodes
 
-    return grow(cluster, autoscaler_of(cluster, now, given, types, settings))
+    return grow(cluster, autoscaler_of(cluster, now, given, types, settings), explains=True)
 
 
 def has_groups(cluster: Cluster, given: Given) -> bool:

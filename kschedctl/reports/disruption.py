@@ -9,7 +9,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.provisioning import KarpenterEvent, LaunchedClaim, NominatedNode, OverlayVerdict
 from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 
 class DisruptionCandidate(Document, frozen=True):
@@ -54,6 +54,23 @@ class AloneAnswer(Document, frozen=True):
     events: tuple[str, ...] = ()
 
 
+class SoftConstraints(Document, frozen=True):
+    """Soft constraints that keep a node, because Karpenter takes them for required while it simulates."""
+
+    pods: dict[str, tuple[str, ...]]
+    """Pod -> what its soft constraints are."""
+    otherwise: str
+    """What Karpenter would do with the node with preferencePolicy=Ignore: delete or replace."""
+
+    @property
+    def sentence(self) -> str:
+        named = [f"{', '.join(constraints)} of {pod}" for pod, constraints in self.pods.items()]
+        return (
+            f"Karpenter takes the {first_few(named)} for required while it simulates; "
+            f"with preferencePolicy=Ignore, or without it, it would {self.otherwise} the node"
+        )
+
+
 class NodeFate(Document, frozen=True):
     """What becomes of a node that Karpenter manages, looked at alone: ``why`` it stays, in Karpenter's words.
 
@@ -66,6 +83,11 @@ class NodeFate(Document, frozen=True):
     price: Annotated[float | None, Column("price/h", form=".4f")] = None
     pods: Annotated[int | None, Column("pods")] = None
     why: Annotated[str, Column("why")] = ""
+    cause: Annotated[str, Column("what is behind it")] = ""
+    """Which pod or constraint is behind ``why``, in our words; empty if ``why`` says it all."""
+    unhealthy: tuple[str, ...] = ()
+    """Unhealthy pods that use up the PodDisruptionBudget which keeps the node."""
+    soft_constraints: SoftConstraints | None = None
 
 
 class Disruption(Report, frozen=True):

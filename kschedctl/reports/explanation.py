@@ -176,6 +176,8 @@ class Advice(Document, frozen=True):
     kind: str
     text: str
     node: str = ""
+    claim: str = ""
+    """The name of the PersistentVolumeClaim to look at, in the pod's namespace; empty if it is about no claim."""
 
 
 class VictimReport(Document, frozen=True):
@@ -223,6 +225,39 @@ class DeviceReport(Document, frozen=True):
     consumed_capacity: dict[str, str] = {}
 
 
+class NoLowerPriority(Document, frozen=True):
+    """Why no pod can be evicted: none on the nodes where evictions could make room has a lower priority.
+
+    ``priority`` is the incoming pod's, ``lowest`` and ``highest`` are those of the pods on these nodes, of which
+    ``such_as`` is the first.
+    """
+
+    priority: int
+    lowest: int
+    highest: int
+    nodes: int
+    such_as: str
+
+    @property
+    def words(self) -> str:
+        """Return the sentence that explains why preemption cannot help.
+
+        >>> NoLowerPriority(0, 0, 0, 1, "w2").words
+        "every pod on w2 has the pod's own priority 0, so preemption cannot help"
+        >>> NoLowerPriority(0, 0, 1000, 3, "w2").words
+        "every pod on the 3 nodes has the pod's own priority 0 or a higher one, so preemption cannot help"
+        >>> NoLowerPriority(0, 10, 1000, 2, "w2").words
+        "every pod on both nodes has a higher priority than the pod's 0 (10 or more), so preemption cannot help"
+        """
+        where = {1: self.such_as, 2: "both nodes"}.get(self.nodes, f"the {self.nodes:,} nodes")
+        if self.lowest > self.priority:
+            what = f"a higher priority than the pod's {self.priority:,} ({self.lowest:,} or more)"
+        else:
+            what = f"the pod's own priority {self.priority:,}"
+            what += " or a higher one" if self.highest > self.priority else ""
+        return f"every pod on {where} has {what}, so preemption cannot help"
+
+
 class PreemptionReport(Document, frozen=True):
     """What preemption could do, by the ``plugin`` that decides whom to evict.
 
@@ -245,6 +280,8 @@ class PreemptionReport(Document, frozen=True):
     nominated: str = ""
     terminating: tuple[str, ...] = ()
     plugin: str = "DefaultPreemption"
+    no_lower_priority: NoLowerPriority | None = None
+    """Set if there is no candidate because of the priorities alone."""
 
     @property
     def preempting(self) -> str:
@@ -259,6 +296,13 @@ class PreemptionReport(Document, frozen=True):
 FINE = ("Schedulable", "Bound", "Finished")
 """Verdicts on a pod that has a node or gets one."""
 NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
+
+
+class ClaimWithoutScheduler(Document, frozen=True):
+    """A claim of a WaitForFirstConsumer class whose pod has a node by spec.nodeName, so that nobody binds the claim."""
+
+    claim: str
+    storage_class: str
 
 
 class Explanation(Report, frozen=True):
@@ -344,6 +388,8 @@ class Explanation(Report, frozen=True):
     searched: SearchedNodes | None = None
     remedies: tuple[Remedy, ...] = ()
     impossible: tuple[str, ...] = ()
+    claims_without_scheduler: tuple[ClaimWithoutScheduler, ...] = ()
+    """Set if the pod's spec.nodeName bypasses the scheduler, which these claims wait for."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
@@ -376,6 +422,7 @@ class Explanation(Report, frozen=True):
             closest=tuple(group.shortened for group in self.groups),
             best={node: self.total[node] for node in by_score[:3]},
             nominated=chosen or "",
+            preemption=preemption.no_lower_priority.words if preemption and preemption.no_lower_priority else "",
             victims=preemption.candidates[chosen].victims if preemption is not None and chosen else (),
             fixes=tuple(remedy.shortened() for remedy in self.remedies),
             advice=tuple(advice.text for advice in self.advice),

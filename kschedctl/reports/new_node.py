@@ -31,6 +31,21 @@ class AutoscalerSaid(Document, frozen=True):
     agrees: bool = True
 
 
+class QueueShare(Document, frozen=True):
+    """What the other waiting pods make of the nodes that an autoscaler adds for all of them."""
+
+    nodes: int
+    """How many nodes come for all waiting pods."""
+    rivals: tuple[str, ...]
+    """The other waiting pods that get a place on the new nodes."""
+    placed: bool
+    """Whether the pod gets a node in the end."""
+    enough: int | None = None
+    """How many new nodes would be enough for all, the pod among them; None if no number is."""
+    growth: str = ""
+    """The new nodes by pool, in words."""
+
+
 class NewNode(Document, frozen=True):
     """``existing_node``: one that the autoscaler sees room on for the pod, so that it launches none.
 
@@ -49,9 +64,12 @@ class NewNode(Document, frozen=True):
     sources: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
+    queue: QueueShare | None = None
+    """What other waiting pods make of it, if there are any and a node would come for the pod alone."""
 
     @property
     def comes(self) -> bool:
+        """Return whether a node would come for the pod alone."""
         return not self.existing_node and any(pool.takes for pool in self.pools)
 
     @property

@@ -152,9 +152,15 @@ class Provisioning(Report, frozen=True):
     relaxations: tuple[GivenUp, ...] = ()
     limits_exceeded: dict[str, str] = {}
     per_pool: dict[str, dict[str, PoolAnswer]] = {}
+    missing: dict[str, dict[str, tuple[str, ...]]] = {}
+    """Pod without a node -> NodePool -> all that keeps the pool from taking it, for up to 8 kinds of pods."""
     overlays: tuple[OverlayVerdict, ...] = ()
     seen_types: int | None = None
     still_pending: dict[str, str] = {}
+    rivals: tuple[str, ...] = ()
+    """Waiting pods for which no node is launched, and that take room on the new nodes."""
+    enough: int | None = None
+    """How many new nodes would be enough, if pods are still pending; None if no number that limits allow is."""
     node_classes: dict[str, str] = {}
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False

@@ -28,6 +28,26 @@ class RemainingPod(Document, frozen=True):
     message: str | None = None
 
 
+class TemplateGap(Document, frozen=True):
+    """What the template of a node group without nodes lacks; replayed: with it, a new node takes the pods."""
+
+    group: Annotated[str, Column("node group", keep=True)]
+    pods: tuple[str, ...]
+    lacks: Annotated[tuple[str, ...], Column("its template lacks", lines=True)]
+    settings: Annotated[tuple[str, ...], Column("add to the group", lines=True)]
+    """Tags or annotations by which the autoscaler learns of what the template lacks."""
+    provider: str = ""
+    """Whose tags these are; empty if it is not known, and the tags are those of AWS."""
+
+    @property
+    def sentence(self) -> str:
+        where = "" if self.provider else " (on AWS)"
+        return (
+            f"it has no nodes, and its template lacks the {' and the '.join(self.lacks)}; with the "
+            f"{' and the '.join(self.settings)}{where} it would take the pod"
+        )
+
+
 class ExpansionOption(Document, frozen=True):
     """So many nodes of a group for these pods; ``similar``: the groups with which it would share them."""
 
@@ -91,8 +111,18 @@ class ScaleUp(Report, frozen=True):
     triggered: tuple[str, ...] = ()
     awaiting: tuple[str, ...] = ()
     remaining: dict[str, RemainingPod] = {}
+    details: dict[str, dict[str, str]] = {}
+    """Pod -> node group -> the figures behind a refusal, for pods of up to 50 kinds that remain."""
+    template_gaps: tuple[TemplateGap, ...] = ()
+    """What keeps groups without nodes from growing for the pods that remain."""
     templates: dict[str, GroupTemplate] = {}
     events: tuple[AutoscalerEvent, ...] = ()
+    still_pending: dict[str, str] = {}
+    """Pod for which a group grows, but whose place other pods take -> kube-scheduler's message."""
+    rivals: tuple[str, ...] = ()
+    """Waiting pods for which no group grows now, and that take room on the new nodes."""
+    enough: int | None = None
+    """How many new nodes would be enough, if pods are still pending; None if no number that groups allow is."""
     seen_groups: bool = False
     sources: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
@@ -101,6 +131,11 @@ class ScaleUp(Report, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "ScaleUp"
+
+    @property
+    def everyone_gets_a_node(self) -> bool:
+        """Return whether no pod is left without a node once the groups have grown."""
+        return not (self.remaining or self.still_pending)
 
     @property
     def waiting(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.gate_problem import GateProblem, with_pod_count
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, refused
@@ -17,7 +18,7 @@ from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted, not_admitted
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import counted
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -86,7 +87,7 @@ class EvictedPod(Document, frozen=True):
 
     ``fate``, where it is known: Moved to the node ``target`` once its controller made it again, Pending since it fits
     nowhere, or Lost since nobody makes it again. ``round``: 1 if the preemptor was not evicted itself before, 2 if the
-    preemptor is the replacement of a pod of round 1, and so on. A pod that is evicted several times is listed each time.
+    preemptor is the replacement of a pod of round 1, and so on. A pod that is evicted twice is listed twice.
     """
 
     pod: Annotated[str, Column("evicted pod", keep=True)]
@@ -98,56 +99,13 @@ class EvictedPod(Document, frozen=True):
     fate: str = ""
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
     round: int = 1
+    tied: tuple[str, ...] = ()
+    """Pods of the node that are equal in priority and start: kube-scheduler may evict one of them instead."""
 
     @property
     def gate_problem(self) -> GateProblem:
         """Return what a CI gate objects to."""
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
-
-
-class EvictionChain(Document, frozen=True):
-    """What becomes of evicted pods until nothing moves. Each pod is counted once, by where it is in the end."""
-
-    evicted: int
-    """Pods that were evicted at least once."""
-    moved: int
-    """Pods that run on another node than the one from which they were evicted first."""
-    returned: int
-    """Pods that run on the node from which they were evicted first."""
-    pending: int
-    lost: int
-    """Pods that no controller recreates."""
-    rounds: int = 1
-    preempting: tuple[str, ...] = ()
-    """Evicted pods whose replacements evict others, by their keys."""
-    evicted_in_turn: tuple[str, ...] = ()
-    """Pods that replacements of evicted pods evict, by their keys."""
-    outrun: tuple[str, ...] = ()
-    """Preemptors, by their keys, whose victims come back to the node before them again and again."""
-
-    @property
-    def sentence(self) -> str:
-        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, ...``."""
-        fates = (
-            (self.moved, "comes back elsewhere", "come back elsewhere"),
-            (self.returned, "returns to its node", "return to their nodes"),
-            (self.pending, "stays Pending", "stay Pending"),
-            (self.lost, "is gone for good", "are gone for good"),
-        )
-        parts = ", ".join(counted(number, one, many) for number, one, many in fates if number)
-        text = f"evicts {counted(self.evicted, 'pod')}: {parts}" if parts else f"evicts {counted(self.evicted, 'pod')}"
-        if self.evicted_in_turn:
-            replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")
-            text += f"; {replacements} {first_few(self.evicted_in_turn)} in turn"
-        if self.outrun:
-            waits = "waits on" if len(self.outrun) == 1 else "wait on"
-            text += f"; replacements take the node again before {first_few(self.outrun)}, which {waits}"
-        return text
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether there is more to the chain than pods that are evicted once and come back elsewhere."""
-        return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 
 class Headroom(Document, frozen=True):
@@ -288,13 +246,17 @@ class SimulationReport(Report, frozen=True):
         return (without if growth.without else "All scheduled:", f"{now}, {later}{doubt(self.unknown)}")
 
     @property
+    def evicted_pods(self) -> int:
+        """How many pods are evicted; one that is evicted several times counts once."""
+        return len({pod.pod for pod in self.evicted})
+
+    @property
     def _besides(self) -> str:
         """Who is evicted, and which rollouts are stuck."""
         chain = self.chain
         homeless = chain.pending + chain.lost if chain else 0
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
-        pods = {pod.pod for pod in self.evicted}
-        evicted = f", {counted(len(pods), 'pod')} evicted" if pods else ""
+        evicted = f", {counted(self.evicted_pods, 'pod')} evicted" if self.evicted else ""
         evicted += f", {homeless:,} of them without another node" if homeless else ""
         return f"{evicted}, {counted(stuck, 'rollout')} stuck" if stuck else evicted
 
@@ -314,8 +276,8 @@ class SimulationReport(Report, frozen=True):
                 *(pods.shortened for pods in self.pending),
                 *(entry.shortened for entry in self.waiting_elsewhere),
             ),
-            victims=tuple(evicted.pod for evicted in self.evicted),
-            figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": len(self.evicted)},
+            victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
+            figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
 
     def csv_table(self) -> CsvTable:

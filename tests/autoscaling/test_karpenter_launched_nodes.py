@@ -12,9 +12,10 @@ import kschedctl
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launched_nodes import with_launched_nodes
+from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
 from kschedctl.cluster import Cluster
 from kschedctl.reports.provisioning import Provisioning
+from kschedctl.studies.growth import with_nodes
 
 DIFFERENT = (
     "node(s) didn't match PersistentVolume's node affinity",  # Karpenter ignores the host of local volumes
@@ -63,7 +64,9 @@ def test_each_pod_fits_on_its_own_node() -> None:
         given = case["input"]
         cluster = kschedctl.Cluster.from_objects(objects(given))
         report = kschedctl.provision(cluster, given["instanceTypes"], given.get("options"), now=given["now"])
-        launched = with_launched_nodes(cluster, report.new_node_claims, read_instance_types(given["instanceTypes"]))
+        launched = with_nodes(
+            cluster, launched_nodes(cluster, report.new_node_claims, read_instance_types(given["instanceTypes"]))
+        )
         planned = plan(report)
         full = as_planned(launched, planned)
         for pod in [pod for pod in full.pods if "-new-" in planned.get(pod.key, "")]:

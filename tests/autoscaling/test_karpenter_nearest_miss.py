@@ -11,6 +11,8 @@ from kschedctl.autoscaling.karpenter.new_node import new_node
 from kschedctl.reports.new_node import NewNode
 
 NOW = "2026-03-04T12:00:00Z"
+NONE = "none of 3 instance types fits: 3 with too little cpu"
+FAR = "closest type far: has 7900m of cpu for pods"
 Json = dict[str, Any]
 
 
@@ -89,17 +91,20 @@ GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
         ),
         (pod("4"), pool(limits={"cpu": "3"}), ["cpu limit 3, 3 left"]),  # small is within, and too small
         (pod(), pool(limits={"cpu": "1"}), ["cpu limit 1, 1 left; the smallest type has cpu 2"]),
-        (pod("7950m"), pool(), ["closest type far: has 7900m of cpu for pods, 7950m needed"]),  # costs as much as large
+        (pod("7950m"), pool(), [f"{NONE}; {FAR}, 7950m needed"]),  # costs as much as large
         (
             pod("7950m", nodeSelector={"topology.kubernetes.io/zone": "a"}),
             pool(),
-            ["closest type large: has 7900m of cpu for pods, 7950m needed"],
+            [f"{NONE}, 1 not topology.kubernetes.io/zone In [a]; "
+             "closest type large: has 7900m of cpu for pods, 7950m needed"],
         ),
         (
             pod(nodeSelector={"topology.kubernetes.io/zone": "c"}),
             pool(labels={"topology.kubernetes.io/zone": "b"}),
             ["the pod wants topology.kubernetes.io/zone In [c], the pool has In [b]",
-             "closest type far: is topology.kubernetes.io/zone In [b], In [c] needed"],
+             "none of 4 instance types fits: 4 not topology.kubernetes.io/zone In [c], "
+             "1 not kubernetes.io/arch In [amd64]; "
+         "closest type far: is topology.kubernetes.io/zone In [b], In [c] needed"],
         ),
         (
             pod("9", nodeSelector={"team": "a"}),
@@ -108,7 +113,7 @@ GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
                 "the pod does not tolerate gpu=yes:NoSchedule",
                 "the pod wants team In [a], the pool does not define it",
                 "cpu limit 1, 1 left; the smallest type has cpu 2",
-                "closest type far: has 7900m of cpu for pods, 9 needed",
+                f"{NONE}; {FAR}, 9 needed",
             ],
         ),
     ],
@@ -128,7 +133,7 @@ def test_what_daemon_sets_take_is_needed_too() -> None:
         "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template},
     }
     (verdict,) = answered(pod("7800m"), pool(), daemon).pools
-    assert verdict.missing == ("closest type far: has 7900m of cpu for pods, 8 needed",)
+    assert verdict.missing == (f"{NONE}; {FAR}, 8 needed",)
 
 
 def test_the_closest_pool_lacks_the_fewest_things() -> None:

@@ -13,6 +13,7 @@ import pytest
 from kschedctl.api.objects import ConfigMap, Node, NodeStatus, ObjectMeta, Pod
 from kschedctl.autoscaling.cluster_autoscaler.expanders import Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup
+from kschedctl.cel.library import regular_expressions
 
 PRIORITIES = """
 5:
@@ -121,3 +122,23 @@ def test_best_options(name: str) -> None:
 def test_best_options_by_priority(name: str) -> None:
     priorities, offers, expected = BY_PRIORITY[name]
     assert left("priority", offers, priorities) == ({offer.group for offer in expected}, EVENTS.get(name, []))
+
+
+SIMPLE = '10: ["^my-asg.*large$"]\n5: [".*"]'
+WITH_A_FLAG = '10: ["(?i)T2"]\n5: [".*"]'
+
+
+def test_simple_expressions_need_no_re2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regular_expressions, "has_re2", lambda: False)
+    assert left("priority", (MICRO, T2_LARGE), SIMPLE) == ({"my-asg.t2.large"}, [])
+
+
+def test_an_expression_that_only_re2_can_run_leaves_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No event is claimed: the autoscaler itself can run the expression."""
+    monkeypatch.setattr(regular_expressions, "has_re2", lambda: False)
+    assert left("priority", (MICRO, XLARGE), WITH_A_FLAG) == ({"my-asg.t2.micro", "my-asg.m4.4xlarge"}, [])
+    options = [Option(AutoscaledGroup(offer.group, 0, 10, 1), 1, (Pod(),)) for offer in (MICRO, XLARGE)]
+    expanders = Expanders({}, lambda pod: {}, ConfigMap(ObjectMeta("m", "n"), {"priorities": WITH_A_FLAG}), [])
+    expanders.best("priority", options)
+    (doubt,) = expanders.doubts
+    assert doubt.startswith('the priority expander chooses by "(?i)T2", which only RE2 can run')

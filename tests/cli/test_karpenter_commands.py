@@ -50,7 +50,7 @@ def test_what_would_be_launched(run: Run, tmp_path: Path) -> None:
     assert answer == expected
     out = run(*asked).out
     assert out.startswith("Karpenter would launch")
-    assert all(word in out for word in ("No new node", "in Karpenter's words", "Each NodePool alone"))
+    assert all(word in out for word in ("What stops each NodePool", "No new node", "in Karpenter's words"))
     assert "(counts = " not in out
 
 

@@ -6,7 +6,7 @@ Upstream: expander/factory/chain.go, expander/{waste,mostpods,leastnodes,priorit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import yaml
 
@@ -14,8 +14,8 @@ from kschedctl.api.kinds import PRIORITY_MAP
 from kschedctl.api.objects import ConfigMap, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup
-from kschedctl.cel.errors import CelError
-from kschedctl.cel.library.regular_expressions import check, matches
+from kschedctl.cel.errors import AbortedError, CelError
+from kschedctl.cel.library.regular_expressions import check, is_run, matches
 
 PRIORITIES = "priorities"
 
@@ -41,6 +41,8 @@ class Expanders:
     requests: Callable[[Pod], Mapping[str, int]]
     config_map: ConfigMap | None
     events: list[tuple[str, str, str]]
+    doubts: list[str] = field(default_factory=list)
+    """What the priority expander would need to decide, so that all options are left."""
 
     def best(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
         """The option that is taken, and the groups of all that are left where chance decides."""
@@ -86,10 +88,18 @@ class Expanders:
         except ValueError as error:
             self.events.append(("Warning", "PriorityConfigMapInvalid", str(error)))
             return options
+        try:
+            numbers_of = {
+                option.group.id: [number for number, patterns in priorities.items() if match(patterns, option.group.id)]
+                for option in options
+            }
+        except AbortedError:
+            self.doubts.append(_needs_re2(priorities))
+            return options
         best: list[Option] = []
         highest = -1
         for option in options:
-            numbers = [number for number, patterns in priorities.items() if match(patterns, option.group.id)]
+            numbers = numbers_of[option.group.id]
             if not numbers:
                 name = option.group.id
                 said = f"Priority expander: node group {name} not found in priority expander configuration."
@@ -104,6 +114,16 @@ class Expanders:
             self.events.append(("Warning", "PriorityConfigMapNoGroupMatched", said))
             return options
         return best
+
+
+def _needs_re2(priorities: Mapping[int, Sequence[str]]) -> str:
+    """Return which expressions of the priority expander only RE2 can run."""
+    expressions = [pattern for patterns in priorities.values() for pattern in patterns if not is_run(str(pattern))]
+    named = ", ".join(f'"{pattern}"' for pattern in expressions) or "the expressions on such long names"
+    return (
+        f"the priority expander chooses by {named}, which only RE2 can run: install kschedctl[re2]; "
+        "any group that could grow may be the one that does"
+    )
 
 
 def _largest(options: list[Option], of: Callable[[Option], float]) -> list[Option]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
@@ -10,13 +10,15 @@ from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop, copied
 from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME
 from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.scale_up import run
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay, run
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
 from kschedctl.autoscaling.growth import NewNodes, as_refused
 from kschedctl.autoscaling.node_groups.found import NodeGroups
 from kschedctl.cluster import Cluster
 
 READY = "Ready"
+UNLIMITED = 10_000
+"""The maximum of a node group whose maximum does not count."""
 LONG_AGO = "2000-01-01T00:00:00Z"
 UNKNOWN_LIMITS = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
 
@@ -26,8 +28,9 @@ class GrowingGroups:
 
     name = NAME
 
-    def __init__(self, named: NodeGroups, now: str) -> None:
-        self._groups: dict[str, JsonObject] = {str(group["id"]): group for group in named.groups}
+    def __init__(self, named: NodeGroups, now: str, *, limited: bool = True) -> None:
+        largest = {} if limited else {"max": UNLIMITED}
+        self._groups: dict[str, JsonObject] = {str(group["id"]): {**group, **largest} for group in named.groups}
         self._named, self._now, self._active = named, now, dict(named.active)
         _, self._faults = read_options(named.options)
         self.sources = named.sources
@@ -38,17 +41,27 @@ class GrowingGroups:
         faults = (*read_groups(self._named.groups).faults, *self._faults)
         return (*unknown, *self._named.doubts, *self._named.faults, *faults)
 
+    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return what the templates of groups without nodes lack, by pod. Raises InputError."""
+        groups, options = list(self._groups.values()), self._named.options
+        _, report = replay(_with_refused(cluster), groups, options, now=self._now)
+        causes: dict[str, tuple[str, ...]] = {}
+        for gap in report.template_gaps:
+            for pod in gap.pods:
+                causes[pod] = (*causes.get(pod, ()), f"node group {gap.group}: {gap.sentence}")
+        return causes
+
     def grow(self, cluster: Cluster) -> NewNodes:
-        waiting = {
-            (pod.metadata.namespace, pod.metadata.name): _waiting(pod)
-            for pod in cluster.unbound_pods()
-            if not pod.terminated
-        }
-        refused = replace(cluster, pods=cluster.pods.with_changes(waiting))
+        refused = _with_refused(cluster)
         groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._named.options)
         made = run(AutoscalerLoop.begin(refused, groups, flags, self._now, self._active))
-        self._active = {}
         report = made.report()
+        why = {key: left.message or report.error or "" for key, left in report.remaining.items()}
+        return self.add_nodes(made, cluster)._replace(refused=why)
+
+    def add_nodes(self, made: ScaleUpRun, cluster: Cluster) -> NewNodes:
+        """Return the nodes by which a loop of the autoscaler increases its groups, and remember them."""
+        self._active = {}
         nodes: dict[str, tuple[Node, ...]] = {}
         daemons: list[Pod] = []
         for increase in made.increases:
@@ -57,14 +70,23 @@ class GrowingGroups:
             nodes[group] = tuple(made_node.node for made_node in new)
             daemons += [pod for made_node in new for pod in made_node.pods]
             self._grown(group, increase.new_size, nodes[group])
-        why = {key: left.message or report.error or "" for key, left in report.remaining.items()}
-        return NewNodes(nodes, tuple(daemons), why)
+        return NewNodes(nodes, tuple(daemons), {})
 
     def _grown(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
         before = self._groups[group]
         there = before.get("nodes")
         names = [*(there if isinstance(there, list) else []), *(node.metadata.name for node in nodes)]
         self._groups[group] = {**before, "target": target, "nodes": names}
+
+
+def _with_refused(cluster: Cluster) -> Cluster:
+    """Return the cluster with all waiting pods as kube-scheduler refused them long ago."""
+    waiting = {
+        (pod.metadata.namespace, pod.metadata.name): _waiting(pod)
+        for pod in cluster.unbound_pods()
+        if not pod.terminated
+    }
+    return replace(cluster, pods=cluster.pods.with_changes(waiting))
 
 
 def _waiting(pod: Pod) -> Pod:

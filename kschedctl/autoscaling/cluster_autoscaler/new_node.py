@@ -9,8 +9,16 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.observed.events import NOT_TRIGGERED, event_is_about, last_time
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.scale_up import AT_MAXIMUM, BACKED_OFF, NOT_READY, ScaleUpRun, run
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
+    AT_MAXIMUM,
+    BACKED_OFF,
+    NOT_READY,
+    ScaleUpRun,
+    run,
+    would_take,
+)
+from kschedctl.autoscaling.cluster_autoscaler.template_gaps import find_template_gaps
 from kschedctl.autoscaling.growth import as_refused
 from kschedctl.autoscaling.node_groups.found import NodeGroups
 from kschedctl.cluster import Cluster
@@ -29,14 +37,25 @@ def new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> N
     groups, (flags, faults) = read_groups(node_groups.groups), read_options(node_groups.options)
     made = run(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active))
     report = made.report()
-    doubts = (*node_groups.doubts, *node_groups.faults, *groups.faults, *faults)
+    doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.faults, *faults)
     if not node_groups.limits_known:
         doubts = ("node groups by labels; their minimum and maximum are not known", *doubts)
     if pod.key in report.filtered_out:
         return NewNode(NAME, existing_node=ROOM, doubts=doubts, sources=node_groups.sources)
     remaining = report.remaining.get(pod.key)
     message = (remaining and remaining.message) or report.error or report.loop_error or ""
-    verdicts = tuple(_Verdicts(made, report, waiting).each())
+
+    def takes(changed: Groups, group: str, refused: Pod) -> bool:
+        return would_take(
+            AutoscalerLoop.begin(replace(cluster, pods=pods), changed, flags, now, node_groups.active), group, refused
+        )
+
+    mine = [alike for alike in made.remaining_alike() if pod.key in alike[1]]
+    gaps = {gap.group: gap for gap in find_template_gaps(groups, made.loop.nodes, mine, takes)}
+    verdicts = tuple(
+        verdict if verdict.pool not in gaps else replace(verdict, missing=(gaps[verdict.pool].sentence,))
+        for verdict in _Verdicts(made, report, waiting).each()
+    )
     said = _said(cluster, pod, message)
     return NewNode(NAME, verdicts, message=message, said=said, doubts=doubts, sources=node_groups.sources)
 

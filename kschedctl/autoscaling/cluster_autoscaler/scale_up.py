@@ -6,7 +6,7 @@ Upstream: core/scaleup/orchestrator/orchestrator.go, processors/status/eventing_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,9 +20,10 @@ from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator
 from kschedctl.autoscaling.cluster_autoscaler.expanders import Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, source_of
 from kschedctl.autoscaling.cluster_autoscaler.similar_groups import Increase, TemplateShape, balanced, comparison
+from kschedctl.autoscaling.cluster_autoscaler.template_gaps import find_template_gaps
 from kschedctl.autoscaling.progress import Begin, each_told, unseen
 from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_up import (
@@ -36,6 +37,8 @@ from kschedctl.reports.scale_up import (
 )
 from kschedctl.snapshot.node_order import HOSTNAME
 
+MOST_DETAILED = 50
+"""For how many kinds of pods the figures behind refusals are told."""
 NAMESPACE = "kube-system"
 NOT_READY, BACKED_OFF = "not ready for scale-up", "in backoff after failed scale-up"
 AT_MAXIMUM = "max node group size reached"
@@ -65,10 +68,35 @@ def scale_up(
     ``node_groups``: id, min, max, target, nodes, template, options; ``options``: its flags; ``now``: RFC 3339;
     ``active_scale_ups``: group -> nodes that it asked for and that are not there yet. ``begin`` shows how far it is.
     """
+    return replay(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)[1]
+
+
+def replay(
+    cluster: Cluster,
+    node_groups: Sequence[JsonObject],
+    options: Mapping[str, object] | None = None,
+    *,
+    now: str,
+    active_scale_ups: Mapping[str, int] | None = None,
+    begin: Begin = unseen,
+) -> tuple[ScaleUpRun, ScaleUp]:
+    """Return the replayed loop, of which new nodes can be made, and its report. Arguments are those of ``scale_up``."""
     groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.faults, *faults)
-    return replace(run(loop, begin).report(), faults=faults)
+    made = run(loop, begin)
+    report = made.report()
+
+    def takes(changed: Groups, group: str, pod: Pod) -> bool:
+        return would_take(AutoscalerLoop.begin(cluster, changed, flags, now, active_scale_ups or {}), group, pod)
+
+    gaps = tuple(find_template_gaps(groups, loop.nodes, made.remaining_alike(), takes))
+    return made, replace(report, faults=faults, details=made.details(), template_gaps=gaps)
+
+
+def would_take(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
+    """Return whether one more node of a group would take a pod, whether the group may grow or not."""
+    return group in loop.templates and ScaleUpRun(loop).figures(pod, group) is None
 
 
 def run(loop: AutoscalerLoop, begin: Begin = unseen) -> ScaleUpRun:
@@ -100,6 +128,8 @@ class ScaleUpRun:
     options: list[Option] = field(default_factory=list)
     best: Option | None = None
     tied: tuple[str, ...] = ()
+    expander_doubts: tuple[str, ...] = ()
+    """Why nobody can tell here which option the expander chooses."""
     increases: list[Increase] = field(default_factory=list)
     groups: list[EquivalenceGroup] = field(default_factory=list)
     skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -185,6 +215,21 @@ class ScaleUpRun:
         snapshot.add(row)
         return snapshot.figures(self.loop.position(pod), row)
 
+    def remaining_alike(self) -> Iterator[tuple[Pod, tuple[str, ...], Mapping[str, int]]]:
+        """Yield, for pods alike for which no group grows, the first pod, the keys of all, and what each requests."""
+        for pods in self.groups:
+            if not pods.takes:
+                yield pods.first, _keys(pods.pods), self._requests(pods.first)
+
+    def details(self) -> dict[str, dict[str, str]]:
+        """Return the figures behind each group's refusal, for pods for which no group grows; pods alike share them."""
+        details: dict[str, dict[str, str]] = {}
+        for pods in [pods for pods in self.groups if not pods.takes][:MOST_DETAILED]:
+            known = [group for group in pods.refusals if group in self.loop.templates]
+            figures = {group: text for group in known if (text := self.figures(pods.first, group))}
+            details |= dict.fromkeys(_keys(pods.pods), figures)
+        return details
+
     def takers(self, pods: Iterable[Pod]) -> Mapping[str, int]:
         """How many of these pods one more node would take, of each group of which it is known, may it grow or not."""
         alike = pod_groups(pods)
@@ -268,6 +313,7 @@ class ScaleUpRun:
         templates = {name: template.node for name, template in self.loop.templates.items()}
         expanders = Expanders(templates, self._requests, next(config_maps, None), events)
         best = expanders.best(self.loop.options.expander, self.options)
+        self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
             self.event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
         return best
@@ -362,6 +408,7 @@ class ScaleUpRun:
             ),
             best=best.group.id if best else None,
             tied=self.tied,
+            doubts=self.expander_doubts,
             increases=tuple(
                 GroupIncrease(i.group.id, i.size, i.new_size)
                 for i in sorted(self.increases, key=lambda increase: increase.group.id)

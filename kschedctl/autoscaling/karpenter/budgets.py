@@ -9,21 +9,40 @@ from collections.abc import Callable, Iterable
 
 from kschedctl.api.labels import from_label_selector
 from kschedctl.api.objects import Pod, PodDisruptionBudget
+from kschedctl.api.unhealthy_pods import why_unhealthy
 from kschedctl.autoscaling.karpenter.pods import is_disruptable, is_evictable, is_reschedulable
 
 Blocks = Callable[[PodDisruptionBudget], bool]
 
 
 class EvictionLimits:
-    """All budgets, at a time (microseconds)."""
+    """All PodDisruptionBudgets of a cluster with their pods, at a time (microseconds)."""
 
-    def __init__(self, budgets: Iterable[PodDisruptionBudget], now: int) -> None:
+    def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[Pod], now: int) -> None:
         self.now = now
+        self._pods = pods
         self._budgets = [(budget, from_label_selector(budget.spec.selector)) for budget in budgets]
 
     def blocking(self, pod: Pod) -> tuple[str, ...]:
         """The budgets that forbid to evict a pod now: one, or all where there are several for it."""
         return self._forbidding(pod, lambda budget: budget.status.disruptions_allowed == 0)
+
+    def unhealthy_pods(self, name: str) -> list[Pod]:
+        """Return the pods that a budget, as ``namespace/name``, selects and does not count as healthy."""
+        return next(
+            (
+                [
+                    pod
+                    for pod in self._pods
+                    if pod.metadata.namespace == budget.metadata.namespace
+                    and selector.matches(pod.metadata.labels)
+                    and why_unhealthy(pod)
+                ]
+                for budget, selector in self._budgets
+                if f"{budget.metadata.namespace}/{budget.metadata.name}" == name
+            ),
+            [],
+        )
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:
         """Whether it is to be placed anew when its node goes; not if nothing will ever evict it."""

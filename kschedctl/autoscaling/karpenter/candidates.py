@@ -73,6 +73,8 @@ class CandidateSearch:
     log: EventLog
     eventual: bool = False
     found: list[NodeCandidate] = field(default_factory=list)
+    blocking_budgets: dict[str, str] = field(default_factory=dict)
+    """Node -> the PodDisruptionBudget that allows no disruption of one of its pods."""
 
     @cached_property
     def pools(self) -> dict[str, NodePool]:
@@ -127,6 +129,7 @@ class CandidateSearch:
             if len(names) > 1:
                 return f"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{' '.join(names)}])"
             if names:
+                self.blocking_budgets[state.name] = names[0]
                 return f"Pdb prevents pod evictions (PodDisruptionBudget=[{names[0]}])"
         return ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,15 +19,18 @@ from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 
+MOST_COUNTED = 3
+"""How many kinds of things that instance types lack are counted in the text."""
 NO_TYPE = "no instance type is known"
 
 
 def closest_type(
     template: ClaimTemplate, groups: Sequence[DaemonGroup], data: PodData, requirements: Requirements
 ) -> str:
-    """The type that lacks the fewest things, then the least of what it lacks, then the cheapest.
+    """Return how many instance types lack what, and which type comes closest to taking the pod.
 
-    ``requirements``: what types have to meet. Empty where none lacks anything by itself.
+    The closest type lacks the fewest things, then the smallest share of an amount, then is the cheapest. The types
+    have to meet ``requirements``. The text is empty if some type lacks nothing by itself.
     """
     columns = template.columns
     if not len(columns):
@@ -38,8 +42,29 @@ def closest_type(
         return _min_values(columns, eligible & (counts == 0), requirements)
     prices = columns.cheapest(requirements)
     at = min(np.flatnonzero(eligible).tolist(), key=lambda n: (counts[n], shares[n], prices[n], columns.types[n].name))
-    lacks = _lacks(columns, at, needs[at], requirements)
-    return f"closest type {columns.types[at].name}: {', '.join(lacks)}"
+    lacks = ", ".join(_lacks(columns, at, needs[at], requirements))
+    total = int(eligible.sum())
+    if total == 1:
+        return f"the only instance type, {columns.types[at].name}: {lacks}"
+    numbers = ", ".join(_count_lacking(columns, eligible, needs, requirements))
+    return f"none of {total:,} instance types fits: {numbers}; closest type {columns.types[at].name}: {lacks}"
+
+
+def _count_lacking(
+    columns: TypeColumns, eligible: Bools, needs: Sequence[Quantities], requirements: Requirements
+) -> Iterator[str]:
+    """Yield how many of the eligible instance types lack each thing that is needed, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for at in np.flatnonzero(eligible).tolist():
+        counts.update(f"with too little {name}" for name in _short(columns.types[at], needs[at]))
+    for key, requirement in requirements.items():
+        if mismatches := int((~columns.compatible({key: requirement}) & eligible).sum()):
+            counts[f"not {requirement}"] = mismatches
+    in_place = {key: requirements[key] for key in (ZONE, CAPACITY_TYPE) if key in requirements}
+    if unoffered := int((~columns.offered(requirements) & columns.compatible(in_place) & eligible).sum()):
+        counts[f"not offered{' as ' * bool(in_place)}{', '.join(map(str, in_place.values()))}"] = unoffered
+    for lack, count in counts.most_common(MOST_COUNTED):
+        yield f"{count:,} {lack}"
 
 
 def _overhead(groups: Sequence[DaemonGroup], at: int) -> Quantities:

@@ -5,7 +5,7 @@ Upstream: pkg/controllers/disruption/consolidation.go, helpers.go (sigs.k8s.io/k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,6 +23,7 @@ from kschedctl.autoscaling.karpenter.provision import nominated
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.karpenter.soft_constraints import without_soft_constraints
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.reports.disruption import DisruptionCommand
 
@@ -153,9 +154,16 @@ class Consolidation:
         return self.setting.existing(self.setting.pools, lambda node: False)
 
     def simulate(
-        self, candidates: Sequence[NodeCandidate], log: EventLog, consolidating: bool = True
+        self,
+        candidates: Sequence[NodeCandidate],
+        log: EventLog,
+        consolidating: bool = True,
+        softened: Container[str] = (),
     ) -> RemovalOutcome | None:
-        """What becomes of the pods without these nodes; None where no pool launches nodes, so that nobody can say."""
+        """Return what becomes of the pods without these nodes, or None if no NodePool launches nodes.
+
+        The pods in ``softened`` are placed without their soft constraints.
+        """
         setting = self.setting
         if not setting.pools.pools:
             return None
@@ -166,7 +174,10 @@ class Consolidation:
                 log.protection(pod, setting.now)
         moving = [p for candidate in candidates for p in candidate.pods if setting.limits.is_currently_reschedulable(p)]
         deleting = {pod.key for pod in setting.deleting_node_pods}
-        pods = [*setting.pending, *moving, *setting.deleting_node_pods]
+        pods = [
+            without_soft_constraints(pod) if pod.key in softened else pod
+            for pod in (*setting.pending, *moving, *setting.deleting_node_pods)
+        ]
         nodes = self.existing if consolidating else self.unsettled
         run = setting.run(
             pods,
@@ -191,9 +202,14 @@ class Consolidation:
         errors.update({pod.key: fault for pod in claim.pods} if fault else {})
         return bool(fault)
 
-    def consolidate(self, candidates: Sequence[NodeCandidate], log: EventLog) -> PlannedRemoval | None:
-        """Delete the nodes, or replace them by a cheaper one; None where neither is possible."""
-        outcome = self.simulate(candidates, log)
+    def consolidate(
+        self, candidates: Sequence[NodeCandidate], log: EventLog, softened: Container[str] = ()
+    ) -> PlannedRemoval | None:
+        """Delete the nodes, or replace them by a cheaper one, or return None if neither is possible.
+
+        The pods in ``softened`` are placed without their soft constraints.
+        """
+        outcome = self.simulate(candidates, log, softened=softened)
         if outcome is None:
             return None
         fault = outcome.fault

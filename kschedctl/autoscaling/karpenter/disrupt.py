@@ -6,11 +6,12 @@ Upstream: pkg/controllers/disruption/emptiness.go, drift.go, multinodeconsolidat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.unhealthy_pods import describe_unhealthy
 from kschedctl.autoscaling.karpenter.balance import MoveScore, PoolTotals
 from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, NodeCandidate
 from kschedctl.autoscaling.karpenter.consolidation import (
@@ -26,13 +27,23 @@ from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.provision import overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
+from kschedctl.autoscaling.karpenter.soft_constraints import describe_soft_constraints
 from kschedctl.autoscaling.progress import Begin, unseen
 from kschedctl.cluster import Cluster
-from kschedctl.reports.disruption import AloneAnswer, Disruption, DisruptionCandidate, DisruptionMethod, NodeFate
+from kschedctl.reports.disruption import (
+    AloneAnswer,
+    Disruption,
+    DisruptionCandidate,
+    DisruptionMethod,
+    NodeFate,
+    SoftConstraints,
+)
 
 EMPTY, DRIFTED, UNDERUTILIZED = "Empty", "Drifted", "Underutilized"
 CONSOLIDATABLE, WHEN_EMPTY = "Consolidatable", "WhenEmpty"
 MOST_NODES = 100
+MOST_SOFTENED = 20
+"""How many nodes, and pods of a node, are simulated without soft constraints; each costs a simulation."""
 STAYS = "stays"
 NOT_CONSOLIDATABLE = "not consolidatable yet, or empty"
 NO_SCHEDULER = f"creating scheduler, {NO_POOLS}"
@@ -66,6 +77,8 @@ class Round:
     looks: EventLog
     blocks: EventLog
     log: EventLog = field(default_factory=EventLog)
+    blocking_budgets: Mapping[str, str] = field(default_factory=dict)
+    """Node -> the PodDisruptionBudget that keeps it from being a candidate."""
     error: str = ""
     """The error that ends the method, and with it Karpenter's whole round."""
 
@@ -87,12 +100,16 @@ class Disrupt:
         self.setting = setting
         self.simulator = Consolidation(setting)
         self.alone: dict[str, AloneAnswer] = {}
+        self.soft: dict[str, SoftConstraints] = {}
+        """Node -> the soft constraints that keep it, by which alone it could be disrupted otherwise."""
 
     def report(self, begin: Begin) -> Disruption:
         single = self._round(UNDERUTILIZED, _should_consolidate)
         done = begin("Taking nodes away", len(single.candidates))
         for candidate in single.candidates:
             self.alone[candidate.name] = self._alone(candidate, single.totals)
+            if self.alone[candidate.name].command is None and len(self.soft) < MOST_SOFTENED:
+                self._find_soft_constraints(candidate, single.totals)
             done(1)
         return Disruption(
             emptiness=self._method(self._round(EMPTY, _is_removable), self._emptiness),
@@ -113,24 +130,48 @@ class Disrupt:
                 continue
             name, candidate = state.name, alone.get(state.name)
             if candidate is None:
-                yield NodeFate(name, state.pool, STAYS, why=reasons.get(name, NOT_CONSOLIDATABLE))
+                pods = self.setting.limits.unhealthy_pods(single.blocking_budgets.get(name, ""))
+                yield NodeFate(
+                    name,
+                    state.pool,
+                    STAYS,
+                    why=reasons.get(name, NOT_CONSOLIDATABLE),
+                    cause=f"{describe_unhealthy(pods)}, which uses up the budget" if pods else "",
+                    unhealthy=tuple(pod.key for pod in pods),
+                )
                 continue
             answer = self.alone[name]
             fate = answer.command.decision if answer.command else STAYS
             why = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
             if fate == STAYS and not why:
                 why = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
-            yield NodeFate(name, state.pool, fate, candidate.price, len(candidate.pods), why)
+            soft = self.soft.get(name)
+            yield NodeFate(
+                name,
+                state.pool,
+                fate,
+                candidate.price,
+                len(candidate.pods),
+                why,
+                cause=soft.sentence if soft else "",
+                soft_constraints=soft,
+            )
 
     def _round(
         self, reason: str, wanted: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
     ) -> Round:
         looks, blocks = EventLog(), EventLog()
-        candidates = CandidateSearch(self.setting, looks, eventual).search()
+        search = CandidateSearch(self.setting, looks, eventual)
+        candidates = search.search()
         totals = PoolTotals.of(candidates, self.setting.nodes)
         budgets = allowed_disruptions(self.setting, reason, blocks)
         return Round(
-            [candidate for candidate in candidates if wanted(candidate, looks)], totals, budgets, looks, blocks
+            [candidate for candidate in candidates if wanted(candidate, looks)],
+            totals,
+            budgets,
+            looks,
+            blocks,
+            blocking_budgets=search.blocking_budgets,
         )
 
     def _method(self, own: Round, decide: Callable[[Round], PlannedRemoval | None]) -> DisruptionMethod:
@@ -201,10 +242,12 @@ class Disrupt:
                 return removal
         return None
 
-    def _one(self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog) -> PlannedRemoval | None:
+    def _one(
+        self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog, softened: Container[str] = ()
+    ) -> PlannedRemoval | None:
         if not totals.may_pass(candidate):
             return None
-        removal = self.simulator.consolidate([candidate], log)
+        removal = self.simulator.consolidate([candidate], log, softened)
         if removal is None:
             return None
         for score in totals.scores([candidate], removal.savings).values():
@@ -212,6 +255,23 @@ class Disrupt:
                 return None
             log.approved(candidate.state, str(score))
         return removal
+
+    def _find_soft_constraints(self, candidate: NodeCandidate, totals: PoolTotals) -> None:
+        """Record the soft constraints that keep a node, if it could be disrupted with preferencePolicy=Ignore.
+
+        One pod is named if the node could be disrupted without the soft constraints of that pod alone.
+        """
+        soft = [pod for pod in candidate.pods if describe_soft_constraints(pod)]
+        if not soft or self.setting.options.ignores_preferences:
+            return
+        pods = [*self.setting.pending, *candidate.pods, *self.setting.deleting_node_pods]
+        removal = self._one(candidate, totals, EventLog(), {pod.key for pod in pods})
+        if removal is None:
+            return
+        deciding = [pod for pod in soft[:MOST_SOFTENED] if self._one(candidate, totals, EventLog(), {pod.key})]
+        self.soft[candidate.name] = SoftConstraints(
+            {pod.key: describe_soft_constraints(pod) for pod in deciding or soft}, removal.decision
+        )
 
     def _alone(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
         log = EventLog()

@@ -17,13 +17,6 @@ from kschedctl.reports.provisioning import LaunchedClaim
 READY = Condition("Ready", "True")
 
 
-def with_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold) -> Cluster:
-    """The cluster once the nodes have come up."""
-    launched = launched_nodes(cluster, claims, sold)
-    nodes = [node for of_pool in launched.nodes.values() for node in of_pool]
-    return cluster.with_objects({"Node": nodes, "Pod": launched.daemons})
-
-
 def launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold) -> NewNodes:
     """Each of the cheapest offering of its claim, with DaemonSets' pods."""
     known = {node.metadata.name for node in cluster.nodes}

@@ -18,13 +18,23 @@ from kschedctl.text.counts import counted
 
 
 class LaunchingPools:
-    """Karpenter with the NodePools of a cluster; without ``types`` those that nodes prove. Raises InputError."""
+    """Karpenter with the NodePools of a cluster, with ``types`` or else the instance types that nodes prove.
+
+    Without ``limited``, limits of NodePools do not count. Raises InputError.
+    """
 
     name = NAME
 
     def __init__(
-        self, cluster: Cluster, types: Sequence[JsonObject] | None, settings: Mapping[str, object], now: str
+        self,
+        cluster: Cluster,
+        types: Sequence[JsonObject] | None,
+        settings: Mapping[str, object],
+        now: str,
+        *,
+        limited: bool = True,
     ) -> None:
+        self._limited = limited
         self._types = seen_types(cluster) if types is None else types
         self._sold = read_instance_types(self._types)
         self._settings, self._now = settings, now
@@ -34,18 +44,33 @@ class LaunchingPools:
         )
         self.sources = ("NodePools of the cluster",)
 
+    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return what each NodePool lacks, for some of the pods without a node. Raises InputError."""
+        report = provision(self._with_refused(cluster), self._types, self._settings, now=self._now)
+        return {
+            pod: tuple(f"NodePool {pool}: {'; '.join(stops)}" for pool, stops in pools.items() if stops)
+            for pod, pools in report.missing.items()
+        }
+
     def grow(self, cluster: Cluster) -> NewNodes:
+        report = provision(self._with_refused(cluster), self._types, self._settings, now=self._now, explains=False)
+        why = {key: error.error for key, error in report.pod_errors.items()}
+        why |= {event.name: event.message for event in report.rejected}
+        claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
+        return launched_nodes(cluster, claims, self._sold)._replace(refused=why)
+
+    def _with_refused(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with all waiting pods as kube-scheduler refused them."""
         waiting = {
             (pod.metadata.namespace, pod.metadata.name): _refused(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
         refused = replace(cluster, pods=cluster.pods.with_changes(waiting))
-        report = provision(refused, self._types, self._settings, now=self._now)
-        why = {key: error.error for key, error in report.pod_errors.items()}
-        why |= {event.name: event.message for event in report.rejected}
-        claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
-        return launched_nodes(cluster, claims, self._sold)._replace(refused=why)
+        if not self._limited:
+            pools = tuple(replace(pool, spec=replace(pool.spec, limits=None)) for pool in cluster.karpenter_node_pools)
+            refused = replace(refused, karpenter_node_pools=pools)
+        return refused
 
 
 def _refused(pod: Pod) -> Pod:

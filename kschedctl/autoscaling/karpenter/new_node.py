@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Event, Pod
 from kschedctl.api.observed.events import FAILED_SCHEDULING, NOMINATED, event_is_about, last_time
 from kschedctl.autoscaling.karpenter.differences import differences
@@ -18,7 +17,7 @@ from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, nominated
 from kschedctl.autoscaling.karpenter.rejections import rejection
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
-from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, without_types
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, takes_no_part, without_types
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
@@ -67,7 +66,8 @@ class _Verdicts:
     def each(self) -> Iterator[PoolVerdict]:
         for pool in self._setting.cluster.karpenter_node_pools:
             template = self._templates.get(pool.metadata.name)
-            yield self._of(template) if template else PoolVerdict(pool.metadata.name, False, self._no_part(pool))
+            refusal = "" if template else takes_no_part(self._setting, pool)
+            yield self._of(template) if template else PoolVerdict(pool.metadata.name, False, refusal)
 
     def _of(self, template: ClaimTemplate) -> PoolVerdict:
         key, taking_part = self._pod.key, template.options.any()
@@ -76,18 +76,6 @@ class _Verdicts:
             return PoolVerdict(template.name, True, answer.text())
         text = answer.text() if taking_part else without_types(template)
         return PoolVerdict(template.name, False, text, nearest_miss(self._setting, self._pod, template, self._existing))
-
-    def _no_part(self, pool: NodePool) -> str:
-        if pool.spec.replicas is not None:
-            return f"takes no part: static, with {pool.spec.replicas:,} replicas"
-        if pool.metadata.deletion_timestamp is not None:
-            return "takes no part: it is being deleted"
-        if pool in self._setting.pools.pools:
-            return "takes no part: no instance type is known"
-        faults = [each for each in pool.status.conditions if each.type == "Ready" and each.status != "True"]
-        said = next((each.message or each.reason for each in faults if each.message or each.reason), "")
-        why = filter(None, (said, self._setting.node_classes.fault(pool)))
-        return ": ".join(filter(None, ("takes no part: not Ready", "; ".join(why))))
 
 
 def _message(pod: Pod, run: SchedulerRun | None) -> str:

@@ -63,7 +63,7 @@ class NodeClasses:
 
     def fault(self, pool: NodePool) -> str:
         """Why the pool cannot be ready for its node class; empty where nothing is known against it."""
-        kind, own, named = kind_of_class(pool), self.of(pool), self._named(pool)
+        kind, own, named = kind_of_class(pool), self.of(pool), self.name(pool)
         if own is not None:
             return f"{named} is not ready: {own.fault}" if own.fault else ""
         return f"{named} does not exist" if kind and not self.cluster.gap(kind.name) else ""
@@ -72,7 +72,12 @@ class NodeClasses:
         """Which node class was not read; empty for a pool without one."""
         kind, reference = kind_of_class(pool), reference_of(pool)
         missing = self.of(pool) is None and (kind is None or self.cluster.gap(kind.name))
-        return f"{self._named(pool)} was not read" if missing and reference.name else ""
+        return f"{self.name(pool)} was not read" if missing and reference.name else ""
+
+    def zones(self, pool: NodePool) -> frozenset[str]:
+        """Return the zones of the subnets of the pool's node class; empty if they are not known."""
+        own = self.of(pool)
+        return own.zones if own else frozenset()
 
     def told(self, pool: NodePool) -> str:
         """The pool's node class with what it says."""
@@ -84,20 +89,26 @@ class NodeClasses:
             f"{own.most_pods} pods a node" if own.most_pods is not None else "",
             f"{own.disk} disk" if own.disk else "",
         )
-        return self.fault(pool) or ": ".join(filter(None, (self._named(pool), ", ".join(filter(None, said)))))
+        return self.fault(pool) or ": ".join(filter(None, (self.name(pool), ", ".join(filter(None, said)))))
 
-    def _named(self, pool: NodePool) -> str:
+    def name(self, pool: NodePool) -> str:
+        """Return the kind and name of the pool's node class."""
         reference = reference_of(pool)
         return f"{reference.kind} {reference.name}"
 
-    def sold(self, pool: NodePool | None, types: Sequence[InstanceType]) -> Sequence[InstanceType]:
-        """The instance types as the pool's node class makes machines of them. Raises QuantityError."""
+    def sold(
+        self, pool: NodePool | None, types: Sequence[InstanceType], *, anywhere: bool = False
+    ) -> Sequence[InstanceType]:
+        """Return the instance types as the pool's node class makes machines of them. Raises QuantityError.
+
+        With ``anywhere``, the zones of the node class's subnets do not count.
+        """
         own = self.of(pool) if pool else None
         if own is None:
             return types
         more = quantities({STORAGE: own.disk} if own.disk else {})
         more |= quantities({PODS: str(own.most_pods)} if own.most_pods is not None else {})
-        return [_made(each, more, own.zones) for each in types]
+        return [_made(each, more, frozenset() if anywhere else own.zones) for each in types]
 
 
 def _made(instance_type: InstanceType, more: Quantities, zones: frozenset[str]) -> InstanceType:

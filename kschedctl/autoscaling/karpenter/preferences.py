@@ -45,6 +45,11 @@ def relaxed(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
     return tolerating(pod) if tolerate_prefer_no_schedule else None
 
 
+def without_next_preference(pod: Pod) -> Relaxed | None:
+    """Return the pod without its next preference, or None if it has no more; what is required stays."""
+    return next(filter(None, (step(pod) for step in _PREFERENCE_STEPS)), None)
+
+
 def without_required_term(pod: Pod) -> Relaxed | None:
     """Without the first required term of node affinity, as long as there is another."""
     terms = required_terms(pod)
@@ -103,13 +108,8 @@ def _without_spread(pod: Pod) -> Relaxed | None:
     return None
 
 
-_STEPS = (
-    without_required_term,
-    _without_pod_affinity,
-    _without_pod_anti_affinity,
-    _without_node_affinity,
-    _without_spread,
-)
+_PREFERENCE_STEPS = (_without_pod_affinity, _without_pod_anti_affinity, _without_node_affinity, _without_spread)
+_STEPS = (without_required_term, *_PREFERENCE_STEPS)
 
 
 def _node_affinity(pod: Pod) -> NodeAffinity:

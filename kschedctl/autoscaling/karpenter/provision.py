@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+import msgspec
+
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import Quantity
@@ -17,11 +20,12 @@ from kschedctl.autoscaling.karpenter.amounts import merge
 from kschedctl.autoscaling.karpenter.claims import NewClaim
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launch import cheapest_offering, launched, truncated
+from kschedctl.autoscaling.karpenter.nearest_miss import nearest_miss
 from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
+from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting, takes_no_part
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
 from kschedctl.reports.provisioning import (
@@ -38,24 +42,30 @@ ASKED_ONE_BY_ONE = 8
 
 
 def provision(
-    cluster: Cluster, instance_types: Sequence[JsonObject], options: Mapping[str, object] | None = None, *, now: str
+    cluster: Cluster,
+    instance_types: Sequence[JsonObject],
+    options: Mapping[str, object] | None = None,
+    *,
+    now: str,
+    explains: bool = True,
 ) -> Provisioning:
-    """What Karpenter (v1.14) does in its next run. Raises InputError.
+    """Return what Karpenter (v1.14) does in its next run. Raises InputError.
 
+    Without ``explains``, no NodePool is asked by itself and nothing is said of what it lacks: one run is enough then.
     ``instance_types``: as kwok's instance_types.json has them; ``options``: preferencePolicy, minValuesPolicy,
     featureGates, maxInstanceTypes; ``now``: RFC 3339.
     """
     setting = KarpenterSetting.of(
         cluster, read_instance_types(instance_types), read_karpenter_options(options or {}), now
     )
-    return ProvisioningRun(setting).report()
+    return ProvisioningRun(setting, explains).report()
 
 
 class ProvisioningRun:
     """A run for all that waits, and the questions beside it."""
 
-    def __init__(self, setting: KarpenterSetting) -> None:
-        self.setting = setting
+    def __init__(self, setting: KarpenterSetting, explains: bool = True) -> None:
+        self.setting, self.explains = setting, explains
 
     def report(self) -> Provisioning:
         setting = self.setting
@@ -77,7 +87,9 @@ class ProvisioningRun:
         if not pods:
             return base
         if not setting.pools.pools:
-            return replace(base, scheduler_error=NO_POOLS)
+            pools = setting.cluster.karpenter_node_pools
+            stops = {pool.metadata.name: (takes_no_part(setting, pool),) for pool in pools}
+            return replace(base, scheduler_error=NO_POOLS, missing={pod.key: stops for pod in pods} if stops else {})
         return self._with_run(base, pods)
 
     def _with_run(self, base: Provisioning, pods: Sequence[Pod]) -> Provisioning:
@@ -99,8 +111,36 @@ class ProvisioningRun:
             pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
             relaxations=tuple(GivenUp(relaxation.pod, relaxation.reason) for relaxation in run.relaxations),
             limits_exceeded=dict(self._exceeded()),
-            per_pool=self._per_pool(existing, run.left),
+            per_pool=self._per_pool(existing, run.left) if self.explains else {},
+            missing=self._missing(errors, {pod.key: pod for pod in pods}, existing) if self.explains else {},
         )
+
+    def _missing(
+        self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
+    ) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Return pod -> NodePool -> what the pool lacks to take the pod. Pods that are alike share an answer.
+
+        It is searched for as many kinds of pods as NodePools are asked for one by one.
+        """
+        templates = {template.name: template for template in self.setting.pools.all_templates}
+
+        def stops(pod: Pod, pool: NodePool) -> tuple[str, ...]:
+            template = templates.get(pool.metadata.name)
+            if template is None:
+                return (takes_no_part(self.setting, pool),)
+            return nearest_miss(self.setting, pod, template, existing)
+
+        pools = self.setting.cluster.karpenter_node_pools
+        by_kind: dict[bytes, dict[str, tuple[str, ...]]] = {}
+        missing: dict[str, dict[str, tuple[str, ...]]] = {}
+        for key, parts in sorted(errors.items()):
+            kind = _kind_of(pods[key], parts)
+            if kind not in by_kind:
+                if len(by_kind) == ASKED_ONE_BY_ONE:
+                    continue
+                by_kind[kind] = {pool.metadata.name: stops(pods[key], pool) for pool in pools}
+            missing[key] = by_kind[kind]
+        return missing
 
     def _truncated(self, claim: NewClaim) -> str:
         options = self.setting.options
@@ -144,6 +184,15 @@ class ProvisioningRun:
         columns = claim.template.columns
         names = tuple(columns.types[at].name for at in columns.by_price(claim.options, claim.requirements))
         return PoolAnswer(names, cheapest_offering(columns, claim), relaxations=relaxations)
+
+
+def _kind_of(pod: Pod, errors: tuple[str, ...]) -> bytes:
+    """Return all that decides which nodes a pod may have, with Karpenter's errors: pods alike have the same."""
+    spec = pod.spec
+    claims = [volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim]
+    demands = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, claims)
+    containers = [(container.resources, container.ports) for container in (*spec.init_containers, *spec.containers)]
+    return msgspec.json.encode((errors, pod.metadata.namespace, pod.metadata.labels, demands, containers))
 
 
 def overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:

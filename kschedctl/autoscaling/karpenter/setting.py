@@ -101,6 +101,20 @@ def without_types(template: ClaimTemplate) -> str:
     return FILTERED_OUT + WITH_MIN_VALUES * lacks_min_values(template)
 
 
+def takes_no_part(setting: KarpenterSetting, pool: NodePool) -> str:
+    """Return why a NodePool without a template takes no part in any run."""
+    if pool.spec.replicas is not None:
+        return f"takes no part: static, with {pool.spec.replicas:,} replicas"
+    if pool.metadata.deletion_timestamp is not None:
+        return "takes no part: it is being deleted"
+    if pool in setting.pools.pools:
+        return "takes no part: no instance type is known"
+    unready = [each for each in pool.status.conditions if each.type == "Ready" and each.status != "True"]
+    message = next((each.message or each.reason for each in unready if each.message or each.reason), "")
+    why = filter(None, (message, setting.node_classes.fault(pool)))
+    return ": ".join(filter(None, ("takes no part: not Ready", "; ".join(why))))
+
+
 @dataclass(frozen=True, eq=False)
 class KarpenterSetting:
     """``now``: microseconds."""
@@ -125,7 +139,7 @@ class KarpenterSetting:
 
     @cached_property
     def limits(self) -> EvictionLimits:
-        return EvictionLimits(self.cluster.pod_disruption_budgets, self.now)
+        return EvictionLimits(self.cluster.pod_disruption_budgets, self.cluster.pods, self.now)
 
     @cached_property
     def daemon_pods(self) -> list[Pod]:

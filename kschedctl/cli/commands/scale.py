@@ -47,7 +47,7 @@ def scale(
             up = library.scale_up(
                 cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
             )
-        return view.answer(up, exit_code(not up.remaining, interrupted=False, undecided=up.undecided))
+        return view.answer(up, exit_code(up.everyone_gets_a_node, interrupted=False, undecided=up.undecided))
     with bars() as progress:
         down = library.scale_down(
             cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress

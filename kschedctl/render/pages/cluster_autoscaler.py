@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Marked, Page, Style, paragraph
+from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
+from kschedctl.render.pages.still_pending import still_pending_table
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.scale_down import NodeKeepers, NodeRemoval, ScaleDown
-from kschedctl.reports.scale_up import RemainingPod, ScaleUp
+from kschedctl.reports.scale_up import GroupRefusal, ScaleUp
 from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
@@ -34,15 +35,17 @@ STATES = {
 def scale_up_page(report: ScaleUp, style: Style) -> Page:
     """What grows, then why nothing grows for the others, group by group."""
     first, pods = report.first_line()
-    fine = not report.remaining
+    fine = report.everyone_gets_a_node
     why = [line for line in (report.loop_error, report.error) if line]
     return (
         *_not_certain(report),
         paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in why),
         *listed(report.increases, style, title="Groups that grow"),
+        *still_pending_table(report.still_pending, report.rivals, report.enough, style),
         *_filtered_out(report),
-        *_remaining(report.remaining, style),
+        *_template_gaps(report),
+        *_remaining(report, style),
         *([ONE_RUN] if report.increases else []),
         *_sources(report),
     )
@@ -72,11 +75,28 @@ def _filtered_out(report: ScaleUp) -> Page:
     )
 
 
-def _remaining(remaining: dict[str, RemainingPod], style: Style) -> Page:
-    """Pods for which every group has the same answer stand together."""
+def _template_gaps(report: ScaleUp) -> Page:
+    """Show what the templates of groups without nodes lack, and by which tags the autoscaler learns of it."""
+    blocks: list[Paragraph] = []
+    for gap in report.template_gaps:
+        lacks = " and the ".join(gap.lacks)
+        blocks += [
+            paragraph(
+                f"Node group {gap.group} has no nodes, and its template lacks the {lacks}. With it, a new node takes "
+                f"{first_of(gap.pods)}. Give the group this{'' if gap.provider else ', if it is one of AWS'}:"
+            ),
+            *(paragraph(Marked(f"  {setting}", Tone.VERBATIM)) for setting in gap.settings),
+        ]
+    return tuple(blocks)
+
+
+def _remaining(report: ScaleUp, style: Style) -> Page:
+    """Show why no group grows, group by group; pods for which every group has the same answer share their rows."""
+    remaining = report.remaining
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, unhelped in remaining.items():
-        refused = ((group, f"{no.plugin}: {', '.join(no.reasons)}") for group, no in unhelped.rejected.items())
+        figures = report.details.get(pod, {})
+        refused = ((group, _why_rejected(no, figures.get(group, ""), style)) for group, no in unhelped.rejected.items())
         skipped = ((group, "; ".join(reasons)) for group, reasons in unhelped.skipped.items())
         by_answers.setdefault(tuple(sorted((*refused, *skipped))), []).append(pod)
     rows = [
@@ -84,6 +104,13 @@ def _remaining(remaining: dict[str, RemainingPod], style: Style) -> Page:
     ]
     columns = (Column("pods"), GROUP, Column("why it does not grow"))
     return table_of(rows, columns, lambda row: row, style, title="No group grows for", full=False)
+
+
+def _why_rejected(refusal: GroupRefusal, figures: str, style: Style) -> str:
+    """Return the plugin with the figures behind its refusal, or with upstream's words; with both if wide."""
+    reasons = ", ".join(refusal.reasons)
+    words = (reasons, figures) if style.wide else (figures or reasons,)
+    return ": ".join(filter(None, (refusal.plugin, *words)))
 
 
 def scale_down_page(report: ScaleDown, style: Style) -> Page:
@@ -96,6 +123,8 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
     def row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
         name, node = item
         *cells, why = _node(name, node, report.kept.get(name), name in going)
+        cause = report.budget_causes.get(node.blocking_pod.pod) if node.blocking_pod else None
+        why += f"; {cause}" if cause else ""
         since = report.marked_since.get(name)
         return *cells, f"{why}; marked as unneeded since {since}" if since else why
 

@@ -20,7 +20,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.answer_lines import answer_lines, message_line, stand_in_line
+from kschedctl.render.pages.answer_lines import answer_lines, message_line, preemption_line, stand_in_line
 from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
 from kschedctl.render.pages.new_node import new_node_section
 from kschedctl.render.pages.not_created import not_created_lines
@@ -63,6 +63,7 @@ TOLD_BETTER = frozenset(
         "CorrectNodeName",
         "AddDomains",
         "HonorPolicy",
+        "StartCloudController",
     ]
 )
 """The advice that says in general what remedies say exactly."""
@@ -84,6 +85,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *upstream_fault_lines(report.upstream_faults),
         *first,
         *message_line(report),
+        *preemption_line(report),
         *pod_group_section(report.pod_group, style),
         *remedies_section(report.remedies, report.impossible, style),
         *(how_section(report.remedies, style) if style.patches else more),
@@ -340,7 +342,7 @@ SAID = {
 """The kind of an advice -> how it is said to somebody who has a command line, where that is more than its text."""
 COMMANDS = {
     "CompareLabels": "kubectl get nodes --show-labels",
-    "LookAtClaim": "kubectl describe pvc -n {namespace}",
+    "LookAtClaim": "kubectl get pvc -n {namespace}",
     "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
@@ -360,5 +362,8 @@ def advice_section(advice: Sequence[Advice], pod: str) -> Page:
         blocks.append(Bullets((SAID.get(suggestion.kind, "{text}").replace("{text}", suggestion.text),)))
         if suggestion.kind in COMMANDS:
             words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(suggestion.node)}
-            blocks.append(Command(COMMANDS[suggestion.kind].format(**words)))
+            command = COMMANDS[suggestion.kind].format(**words)
+            if suggestion.claim:
+                command = f"kubectl describe pvc -n {quote(namespace)} {quote(suggestion.claim)}"
+            blocks.append(Command(command))
     return section("What to do next", *blocks) if blocks else ()

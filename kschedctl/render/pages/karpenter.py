@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
+from kschedctl.render.pages.still_pending import still_pending_table
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.disruption import Disruption, DisruptionCommand
@@ -30,7 +31,7 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
         *_node_classes(report),
         *_launched(report.new_node_claims, style),
         *_existing(report, style),
-        *_still_pending(report, style),
+        *still_pending_table(report.still_pending, report.rivals, report.enough, style),
         *_refused(report, style),
         *_per_pool(report, style),
         *_given_up(report, style),
@@ -110,17 +111,8 @@ def _existing(report: Provisioning, style: Style) -> Page:
     return table_of(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
 
 
-def _still_pending(report: Provisioning, style: Style) -> Page:
-    by_message: dict[str, list[str]] = {}
-    for pod, message in report.still_pending.items():
-        by_message.setdefault(message, []).append(pod)
-    rows = [(first_of(pods), message) for message, pods in by_message.items()]
-    columns = (Column("pods"), Column("kube-scheduler"))
-    return table_of(rows, columns, lambda row: row, style, title="Pending all the same, once these nodes are there")
-
-
 def _refused(report: Provisioning, style: Style) -> Page:
-    """The pods that get nothing, a line for each pool; those with the same reasons stand together."""
+    """Show what stops each NodePool from taking the pods without a node, then the same in Karpenter's words."""
     by_reasons: dict[tuple[str, ...], list[str]] = {}
     for pod, error in report.pod_errors.items():
         by_reasons.setdefault(tuple(part if style.wide else without_lists(part) for part in error.parts), []).append(
@@ -137,15 +129,34 @@ def _refused(report: Provisioning, style: Style) -> Page:
     limits = list(report.limits_exceeded.items())
     columns = (Column("pods"), POOL, Column("why, in Karpenter's words"))
     return (
+        *_missing(report, style),
         *table_of(rows, columns, lambda row: row, style, title="No new node", full=False),
         *table_of(limits, (POOL, Column("why")), lambda row: row, style, title="Launch nothing more"),
     )
+
+
+def _missing(report: Provisioning, style: Style) -> Page:
+    """Show, pool by pool, all that keeps a NodePool from taking a pod; pods with the same answers share their rows."""
+    by_answers: dict[tuple[tuple[str, tuple[str, ...]], ...], list[str]] = {}
+    for pod, pools in report.missing.items():
+        by_answers.setdefault(tuple((pool, stops) for pool, stops in pools.items() if stops), []).append(pod)
+    rows = [
+        (first_of(pods), pool, stop)
+        for answers, pods in by_answers.items()
+        for pool, stops in answers
+        for stop in stops
+    ]
+    columns = (Column("pods"), POOL, Column("what stops it"))
+    return table_of(rows, columns, lambda row: row, style, title="What stops each NodePool", full=False)
 
 
 def _per_pool(report: Provisioning, style: Style) -> Page:
     """What each pool answers; pods with the same answers stand together."""
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, pools in report.per_pool.items():
+        error = report.pod_errors.get(pod)
+        if error and set(error.parts) == {answer.error for answer in pools.values()}:
+            continue  # the table of refused pods says the same
         answers = tuple((pool, answer.text(style.wide)) for pool, answer in pools.items())
         by_answers.setdefault(answers, []).append(pod)
     rows = [(first_of(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]

@@ -7,7 +7,7 @@ from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.provisioning import without_lists
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 
 def new_node_section(new: NewNode | None, style: Style) -> Page:
@@ -16,8 +16,8 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
         return ()
     if new.existing_node:
         answer = f"No: {new.autoscaler} sees room for it on {new.existing_node}"
-    elif new.comes:
-        answer = f"Yes, from {new.autoscaler}"
+    elif new.comes or new.queue:
+        answer = _answer_of_queue(new)
     else:
         answer = f"No, not from {new.autoscaler}" + (f"; {new.closest} comes closest" if new.closest else "")
     if new.seen_types is not None:
@@ -39,6 +39,22 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
         *otherwise,
         *sources,
     )
+
+
+def _answer_of_queue(new: NewNode) -> str:
+    """Return whether the pod gets a node, which it may have to share with other waiting pods, or lose to them."""
+    queue = new.queue
+    if queue is None:
+        return f"Yes, from {new.autoscaler}"
+    rivals = f" ({first_few(queue.rivals)})" if queue.rivals else ""
+    others = counted(len(queue.rivals), "other waiting pod")
+    if queue.placed and not queue.rivals:
+        return f"Yes, from {new.autoscaler}, whatever else waits"
+    if queue.placed:
+        return f"Yes, from {new.autoscaler}: {queue.growth}, which the pod shares with {others}{rivals}"
+    enough = f"; {queue.enough:,} would be enough" if queue.enough is not None else ""
+    taken = f"{others} take their room{rivals}" if len(queue.rivals) != 1 else f"{others} takes their room{rivals}"
+    return f"Not for this pod: {new.autoscaler} adds {queue.growth}, but {taken}{enough}"
 
 
 def _said(new: NewNode) -> Page:

@@ -27,11 +27,15 @@ class AutoscalerVerdicts:
     takes: frozenset[str] = frozenset()
     said: Mapping[str, str] = field(default_factory=dict)
     certain: bool = True
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """Node -> which pod or constraint is behind what the autoscaler says, in our words."""
 
     def of(self, node: str) -> str:
         if not self.name:
             return ""
-        return "takes it" if node in self.takes else self.said.get(node, "not its node")
+        if node in self.takes:
+            return "takes it"
+        return "; ".join(filter(None, (self.said.get(node, "not its node"), self.causes.get(node))))
 
     def told(self, could_go: Collection[str]) -> str:
         """How many nodes it takes, and what it mostly says of the others that ``could_go``."""
@@ -39,7 +43,8 @@ class AutoscalerVerdicts:
             return ""
         taken = counted(len(self.takes), "node") if self.takes else "no node"
         answer = f"{self.name} takes {taken} in its next round{'' if self.certain else ', which is not certain'}"
-        for why, number in Counter(self.of(node) for node in could_go if node not in self.takes).most_common(1):
+        verdicts = Counter(self.said.get(node, "not its node") for node in could_go if node not in self.takes)
+        for why, number in verdicts.most_common(1):
             return f"{answer}; of those that could go not {number:,}, mostly as: {why}" if why else answer
         return answer
 
@@ -53,16 +58,20 @@ def karpenters(report: Disruption) -> AutoscalerVerdicts:
     takes = frozenset(name for command in commands for name in command.candidates)
     said = {fate.node: fate.why if fate.fate == STAYS else f"could {fate.fate} it alone" for fate in report.fates}
     words = {node: f"stays: {why}" if why else why for node, why in said.items()}
-    return AutoscalerVerdicts("Karpenter", takes, words, certain=not report.undecided)
+    causes = {fate.node: fate.cause for fate in report.fates if fate.cause}
+    return AutoscalerVerdicts("Karpenter", takes, words, certain=not report.undecided, causes=causes)
 
 
 def cluster_autoscalers(report: ScaleDown) -> AutoscalerVerdicts:
     takes = frozenset((*report.deleted_now.empty, *report.deleted_now.drain))
-    said = {}
+    said: dict[str, str] = {}
+    causes: dict[str, str] = {}
     for name, node in report.nodes.items():
+        if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
+            causes[name] = cause
         pod = f" ({node.blocking_pod.pod})" if node.blocking_pod else ""
         said[name] = f"{node.state}: {node.reason}{pod}" if node.reason else node.state
-    return AutoscalerVerdicts("Cluster Autoscaler", takes, said, certain=not report.undecided)
+    return AutoscalerVerdicts("Cluster Autoscaler", takes, said, certain=not report.undecided, causes=causes)
 
 
 def prices_of(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:

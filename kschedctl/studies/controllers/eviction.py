@@ -10,12 +10,14 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import Position, positions_of
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
+from kschedctl.api.unhealthy_pods import describe_unhealthy, unhealthy_keys
 from kschedctl.errors import InputError
 from kschedctl.scheduler.engine.preemption.budgets import key_of, spare
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.rollout_limits import share
+from kschedctl.text.counts import counted
 
 MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which evictions do not support"
 
@@ -49,8 +51,23 @@ class Evictions:
             return f"PodDisruptionBudget {budgets[0]} was changed, and its status does not tell of that yet"
         if spare > 0:
             return ""
-        needs = f": it needs {desired:,} healthy pods and has {healthy:,}" if desired else ""
-        return f"PodDisruptionBudget {budgets[0]} allows no disruption now{needs}"
+        needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
+        unhealthy = describe_unhealthy(self._unevicted_pods(budgets[0]))
+        uses_up = f"; {unhealthy}, which uses up the budget" if unhealthy else ""
+        return f"PodDisruptionBudget {budgets[0]} allows no disruption now{needs}{uses_up}"
+
+    def unhealthy_pods(self, position: Position) -> tuple[str, ...]:
+        """Return the keys of the unhealthy pods that use up the budgets of a pod."""
+        budgets = self.budgets_of(position)
+        return tuple(key for budget in budgets for key in unhealthy_keys(self._unevicted_pods(budget)))
+
+    def _unevicted_pods(self, budget: str) -> list[Pod]:
+        """Return the pods that a budget selects and that are still where the cluster has them, so no replacements."""
+        view = self.simulation.view
+        unmoved = view.node == self.simulation.scheduler.view.node
+        selected = self.simulation.budgets.selected(budget)[view.pods.info] & unmoved
+        positions = (position for position in positions_of(selected) if position not in self.simulation.gone)
+        return [view.pods.objects[position] for position in positions]
 
     def evict(self, position: Position) -> None:
         """Take a pod off its node."""

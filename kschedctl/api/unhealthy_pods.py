@@ -1,0 +1,69 @@
+"""Pods that a PodDisruptionBudget does not count as healthy, so that they use up what it allows.
+
+Upstream: countHealthyPods in pkg/controller/disruption/disruption.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kschedctl.api.labels import from_label_selector
+from kschedctl.api.objects import Pod, PodDisruptionBudget
+
+MOST_NAMED = 3
+
+
+def why_unhealthy(pod: Pod) -> str:
+    """Return why a pod does not count as healthy, or "" if it does. A pod without a Ready condition counts as healthy.
+
+    >>> from kschedctl.api.objects import Condition, ObjectMeta, PodSpec, PodStatus
+    >>> status = PodStatus(phase="Running", conditions=(Condition("Ready", "False"),))
+    >>> why_unhealthy(Pod(ObjectMeta("dns-b", "kube-system"), PodSpec(node_name="n2"), status))
+    'is not Ready'
+    """
+    if pod.terminated:
+        return ""
+    if pod.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    if not pod.spec.node_name:
+        return "waits for a node"
+    ready = all(condition.status == "True" for condition in pod.status.conditions if condition.type == "Ready")
+    return "" if ready else "is not Ready"
+
+
+def describe_unhealthy(pods: Sequence[Pod]) -> str:
+    """Return a clause that names the first unhealthy pods with their nodes, or "" if all pods are healthy."""
+    unhealthy = [(pod, why) for pod in pods if (why := why_unhealthy(pod))]
+    named = [f"{pod.key}{_on_node(pod)} {why}" for pod, why in unhealthy[:MOST_NAMED]]
+    if len(unhealthy) > MOST_NAMED:
+        named.append(f"and {len(unhealthy) - MOST_NAMED:,} more do not count either")
+    return ", ".join(named)
+
+
+def budget_causes(
+    pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Iterable[Pod]
+) -> dict[str, str]:
+    """Return, for the pods that a used-up budget selects, the clause that names the unhealthy pods of that budget."""
+    causes: dict[str, str] = {}
+    pods = list(pods)
+    for budget in budgets if pods else ():
+        namespace, selector = budget.metadata.namespace, from_label_selector(budget.spec.selector)
+        if budget.status.disruptions_allowed > 0:
+            continue
+        held = [p for p in pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]
+        if held and (
+            clause := describe_unhealthy(
+                [p for p in all_pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]
+            )
+        ):
+            causes.update((pod.key, f"{clause}, which uses up the budget") for pod in held)
+    return causes
+
+
+def unhealthy_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return ``namespace/name`` of the pods that do not count as healthy."""
+    return tuple(pod.key for pod in pods if why_unhealthy(pod))
+
+
+def _on_node(pod: Pod) -> str:
+    return f" on {pod.spec.node_name}" if pod.spec.node_name else ""

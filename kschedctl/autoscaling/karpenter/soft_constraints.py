@@ -1,0 +1,44 @@
+"""The soft constraints of pods, which Karpenter takes for required until a pod finds no place at all.
+
+A node stays if a soft constraint of one of its pods asks for a new node although another node has room: Karpenter only
+gives a constraint up when no node and no NodePool takes the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import Pod, PodAffinity
+from kschedctl.autoscaling.karpenter.preferences import without_next_preference
+
+SCHEDULE_ANYWAY = "ScheduleAnyway"
+
+
+def describe_soft_constraints(pod: Pod) -> tuple[str, ...]:
+    """Return what each soft constraint of a pod is, and over which topology."""
+    return tuple(dict.fromkeys(_iter_soft_constraints(pod)))
+
+
+def without_soft_constraints(pod: Pod) -> Pod:
+    """Return the pod as Karpenter sees it with preferencePolicy=Ignore: only what is required is left."""
+    while relaxed := without_next_preference(pod):
+        pod = relaxed[0]
+    return pod
+
+
+def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
+    for constraint in pod.spec.topology_spread_constraints:
+        if constraint.when_unsatisfiable == SCHEDULE_ANYWAY:
+            yield f"ScheduleAnyway spread over {constraint.topology_key}"
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return
+    yield from (f"preferred pod affinity over {key}" for key in _preferred_topologies(affinity.pod_affinity))
+    yield from (f"preferred pod anti-affinity over {key}" for key in _preferred_topologies(affinity.pod_anti_affinity))
+    if affinity.node_affinity and affinity.node_affinity.preferred_during_scheduling_ignored_during_execution:
+        yield "preferred node affinity"
+
+
+def _preferred_topologies(affinity: PodAffinity | None) -> Iterator[str]:
+    terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+    return (term.pod_affinity_term.topology_key for term in terms)

@@ -1,0 +1,99 @@
+"""What is behind a node that Karpenter keeps: an unready pod, a soft constraint, no NodePool that launches nodes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import kschedctl
+from kschedctl.reports.disruption import Disruption, NodeFate
+
+FIELD = Path(__file__).parent.parent / "field"
+TYPES = json.loads((FIELD / "types.json").read_text())
+NOW = "2026-01-02T00:00:00Z"
+Json = dict[str, Any]
+
+
+def objects() -> list[Json]:
+    """Nodes k1 and k2 of NodePool base; one dns pod on each, with a soft spread over zones."""
+    items: list[Json] = yaml.safe_load((FIELD / "12-karpenter-soft-spread-blocks" / "in.yaml").read_text())["items"]
+    return items
+
+
+def disrupt(items: list[Json], **options: Any) -> Disruption:
+    cluster = kschedctl.Cluster.from_objects(items, assume_complete=True)
+    return kschedctl.disrupt(cluster, TYPES, options, now=NOW)
+
+
+def fate(report: Disruption, node: str) -> NodeFate:
+    return next(fate for fate in report.fates if fate.node == node)
+
+
+def test_the_soft_constraint_that_keeps_a_node_is_named() -> None:
+    """k1 stays whatever the constraint: app-1-1 fits on no other node, and k1's type is the cheapest for it."""
+    report = disrupt(objects())
+    kept = fate(report, "k2").soft_constraints
+    assert kept is not None
+    assert kept.pods == {"kube-system/dns-1-2": ("ScheduleAnyway spread over topology.kubernetes.io/zone",)}
+    assert kept.otherwise == "delete"
+    assert fate(report, "k1").soft_constraints is None
+
+
+def test_nothing_is_said_of_soft_constraints_that_karpenter_ignores() -> None:
+    report = disrupt(objects(), preferencePolicy="Ignore")
+    assert fate(report, "k2").fate == "delete"
+    assert all(fate.soft_constraints is None for fate in report.fates)
+
+
+def test_the_unready_pod_that_uses_up_a_budget_is_named() -> None:
+    items = objects()
+    sick = next(each for each in items if each["metadata"]["name"] == "dns-1-1")
+    sick["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "dns", "namespace": "kube-system"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"k8s-app": "dns"}}},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 2},
+    }
+    kept = fate(disrupt([*items, budget]), "k2")
+    assert kept.why == "Pdb prevents pod evictions (PodDisruptionBudget=[kube-system/dns])"
+    assert kept.unhealthy == ("kube-system/dns-1-1",)
+    assert kept.cause == "kube-system/dns-1-1 on k1 is not Ready, which uses up the budget"
+
+
+def test_without_a_ready_node_pool_the_round_ends_with_an_error() -> None:
+    """NewScheduler fails in provisioner.go; multi-node consolidation returns the error, single-node goes on."""
+    items = objects()
+    pool = next(each for each in items if each["kind"] == "NodePool")
+    pool["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    pool["spec"]["disruption"]["budgets"] = [{"nodes": "100%"}]  # so that both nodes may go at once
+    report = disrupt(items)
+    assert report.multi.error == "creating scheduler, no nodepools found"
+    assert report.single.error == ""
+    assert report.drift.error == ""  # no candidate has drifted
+    assert "no nodepools found" in fate(report, "k2").why
+
+
+def test_a_claim_whose_min_values_fell_to_zero_is_annotated() -> None:
+    """No instance type has a label of the user's own, so 0 of its 2 values are left, which is fewer."""
+    items = [each for each in objects() if each["kind"] in ("NodePool", "EC2NodeClass")]
+    pool = next(each for each in items if each["kind"] == "NodePool")
+    own = {"key": "example.com/team", "operator": "In", "values": ["a", "b"], "minValues": 2}
+    pool["spec"]["template"]["spec"]["requirements"].append(own)
+    waiting = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {
+            "phase": "Pending",
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+        },
+    }
+    cluster = kschedctl.Cluster.from_objects([*items, waiting], assume_complete=True)
+    (claim,) = kschedctl.provision(cluster, TYPES, {"minValuesPolicy": "BestEffort"}, now=NOW).new_node_claims
+    assert claim.annotations["karpenter.sh/nodeclaim-min-values-relaxed"] == "true"

@@ -1,0 +1,136 @@
+"""Whether a node comes for a pod while others wait: who takes the room, and how many nodes would be enough.
+
+A node has 4 CPUs and each waiting pod requests 3, so that each needs a node of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.library.new_node import new_node
+from kschedctl.library.pods import asked_pod
+from kschedctl.render.page import Style
+from kschedctl.render.pages.new_node import new_node_section
+from kschedctl.reports.new_node import NewNode
+
+Json = dict[str, Any]
+NOW = "2026-03-04T12:00:00Z"
+
+
+def node(name: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+            "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T00:00:00Z"}],
+        },
+    }
+
+
+def waiting(name: str, priority: int, **spec: Any) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "d", "creationTimestamp": "2026-03-04T10:00:00Z"},
+        "spec": {
+            "priority": priority,
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}],
+            **spec,
+        },
+        "status": {
+            "phase": "Pending",
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+        },
+    }
+
+
+def answer(maximum: int, *pods: Json) -> NewNode:
+    """What is said of pod d/last, with a node group of one full node and this maximum."""
+    full = waiting("full", 100, nodeName="n1")
+    full["status"] = {"phase": "Running"}
+    cluster = kschedctl.Cluster.from_objects([node("n1"), full, *pods], assume_complete=True)
+    groups = [{"id": "a", "min": 1, "max": maximum, "target": 1, "nodes": ["n1"]}]
+    told = new_node(asked_pod(cluster, "d/last"), NOW, Given(groups, {}, "", ""))
+    assert told is not None
+    return told
+
+
+LAST, FIRST, SECOND = waiting("last", 0), waiting("first", 20), waiting("second", 10)
+
+
+def test_alone_nothing_is_said_of_a_queue() -> None:
+    told = answer(3, LAST)
+    assert (told.comes, told.queue) == (True, None)
+
+
+def test_the_pod_shares_the_new_nodes_with_those_ahead() -> None:
+    told = answer(4, LAST, FIRST, SECOND).queue
+    assert told is not None
+    assert (told.nodes, told.placed, told.enough) == (3, True, 3)
+    assert sorted(told.rivals) == ["d/first", "d/second"]
+
+
+def test_those_ahead_take_all_nodes_that_may_come() -> None:
+    """Two more nodes are allowed, and both go to pods of a higher priority; three would be enough."""
+    told = answer(3, LAST, FIRST, SECOND).queue
+    assert told is not None
+    assert (told.nodes, told.placed, told.enough) == (2, False, 3)
+    assert sorted(told.rivals) == ["d/first", "d/second"]
+
+
+def test_no_number_of_nodes_is_enough_for_a_pod_that_fits_none() -> None:
+    told = answer(3, waiting("last", 0, nodeSelector={"a": "b"}), FIRST)
+    assert (told.comes, told.queue) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("maximum", "sentence"),
+    [
+        (4, "Yes, from the Cluster Autoscaler: 3 new nodes (3 of a), which the pod shares with 2 other waiting pods"),
+        (3, "Not for this pod: the Cluster Autoscaler adds 2 new nodes (2 of a), but 2 other waiting pods take their"),
+    ],
+)
+def test_the_words(maximum: int, sentence: str) -> None:
+    page = repr(new_node_section(answer(maximum, LAST, FIRST, SECOND), Style()))
+    assert sentence in page
+
+
+def scaled_up(*pods: Json) -> Any:
+    """What the next loop does with a node group of one full node that may have two more."""
+    full = waiting("full", 100, nodeName="n1")
+    full["status"] = {"phase": "Running"}
+    cluster = kschedctl.Cluster.from_objects([node("n1"), full, *pods], assume_complete=True)
+    groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
+    return kschedctl.scale_up(cluster, groups, now=NOW)
+
+
+def test_a_pod_that_the_autoscaler_does_not_see_yet_takes_the_new_node() -> None:
+    """kube-scheduler has not refused d/first yet, so one node comes for d/last, and d/first gets it."""
+    unseen = waiting("first", 20)
+    unseen["status"]["conditions"] = []
+    report = scaled_up(LAST, unseen)
+    assert [(grown.source, grown.target) for grown in report.increases] == [(1, 2)]
+    assert list(report.still_pending) == ["d/last"]
+    assert (report.rivals, report.enough) == (("d/first",), 2)
+    assert not report.everyone_gets_a_node
+
+
+def test_no_number_that_the_group_allows_is_enough() -> None:
+    unseen = [waiting(name, 20) for name in ("first", "second")]
+    for pod in unseen:
+        pod["status"]["conditions"] = []
+    report = scaled_up(LAST, *unseen)
+    assert (sorted(report.still_pending), report.enough) == (["d/last"], None)
+
+
+def test_nothing_is_pending_where_all_are_seen() -> None:
+    report = scaled_up(LAST, FIRST)
+    assert (report.still_pending, report.rivals, report.enough) == ({}, (), None)
+    assert report.everyone_gets_a_node

@@ -1,0 +1,54 @@
+"""kubernetes-sigs/karpenter#3146: a spread constraint over a label whose value is empty in the NodePool.
+
+Right answer: an empty topology label value is "none found" to Karpenter, so no NodeClaim is made; the answer says that
+the value is empty, and to give it a value. An existing node with the empty value takes no such pod either.
+"""
+
+from __future__ import annotations
+
+import pytest
+from autoscaling_cases import TYPES, case, run, run_json
+
+CASE = "09-karpenter-empty-domain"
+WHY = "the label acme.io/worker is empty"
+ADVICE = "give it a value in NodePool base"
+
+
+@pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
+def test_no_node_is_launched_and_the_empty_label_is_named(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    _, text = run(capsys, "provision", "-f", case(CASE, file), "--instance-types", TYPES)
+    assert "Karpenter would launch no node for 1 pending pod" in text
+    assert WHY in text
+    assert ADVICE in text
+    assert "unsatisfiable topology constraint for topology spread, key=acme.io/worker" in text
+
+
+def test_the_document_names_what_stops_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
+    report = run_json(capsys, "provision", "-f", case(CASE), "--instance-types", TYPES)
+    assert not report["newNodeClaims"]
+    (stop,) = report["missing"]["default/api-5-a"]["base"]
+    assert WHY in stop
+    assert ADVICE in stop
+
+
+def test_explain_names_the_empty_label(capsys: pytest.CaptureFixture[str]) -> None:
+    path = case(CASE, "in2.yaml")
+    _, text = run(capsys, "explain", "default/api-5-a", "-f", path, "--instance-types", TYPES)
+    assert "No, not from Karpenter" in text
+    assert (
+        WHY
+        in run_json(capsys, "explain", "default/api-5-a", "-f", path, "--instance-types", TYPES)["newNode"]["pools"][0][
+            "missing"
+        ][0]
+    )
+
+
+def test_a_value_lets_the_pod_have_a_node(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
+    with open(case(CASE), encoding="utf-8") as file:
+        text = file.read().replace('acme.io/worker: ""', "acme.io/worker: general")
+    path = f"{tmp_path}/in.yaml"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    report = run_json(capsys, "provision", "-f", path, "--instance-types", TYPES)
+    (claim,) = report["newNodeClaims"]
+    assert claim["labels"]["acme.io/worker"] == "general"

@@ -1,0 +1,46 @@
+"""berops/claudie#1508: a PodDisruptionBudget allows nothing because one of its pods is not Ready.
+
+Right answer: n1 cannot be drained until dns-b is Ready, and dns-b is named; n2, where the unready pod itself runs, can.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from autoscaling_cases import case, run, run_json
+
+CASE = "25-pdb-unhealthy-drain"
+NAMED = "kube-system/dns-b on n2 is not Ready, which uses up the budget"
+
+
+@pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
+def test_the_unready_pod_is_named(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    code, text = run(capsys, "drain", "n1", "-f", case(CASE, file))
+    assert code == 1
+    assert "Cannot be drained: n1" in text
+    assert NAMED in text
+    (blocked,) = run_json(capsys, "drain", "n1", "-f", case(CASE, file))["blocked"]
+    assert blocked["unhealthy"] == ["kube-system/dns-b"]
+
+
+def test_the_node_of_the_unready_pod_can_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text = run(capsys, "drain", "n2", "-f", case(CASE))
+    assert text.startswith("Safe to drain: n2")
+
+
+def test_consolidate_names_the_unready_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    report = run_json(capsys, "consolidate", "-f", case(CASE))
+    (staying,) = report["staying"]
+    assert staying["node"] == "n1"
+    assert NAMED in staying["why"]
+
+
+def test_the_cluster_autoscaler_names_the_unready_pod(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The same budget keeps n1 in a scale-down: NotEnoughPdb."""
+    groups = tmp_path / "groups.yaml"
+    group = "nodeGroups:\n- {id: a, min: 1, max: 5, target: 3, nodes: [n1, n2, n3]}\n"
+    groups.write_text(f"{group}options: {{skipNodesWithCustomControllerPods: false}}\n")
+    _, text = run(capsys, "scale", "down", "-f", case(CASE), "--node-groups", str(groups))
+    assert "BlockedByPod: kube-system/dns-a (NotEnoughPdb)" in text
+    assert NAMED in text
