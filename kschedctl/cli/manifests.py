@@ -20,7 +20,7 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Namespace as StoredNamespace
 from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT
-from kschedctl.api.operator_resources import CustomResource
+from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
@@ -179,12 +179,13 @@ def tell_left_out(reading: ReadResult) -> None:
 def _tell_custom_resources(reading: ReadResult) -> None:
     """Say which custom resources in the files would have pods that nobody here knows."""
     operated = {kind: objects for kind, objects in reading.objects.items() if is_operated(kind)}
-    unknown = {
-        (resource.resource_kind if isinstance(resource, CustomResource) else kind_in_api(kind), resource.metadata.name)
-        for kind, objects in operated.items()
-        for resource in objects
-        if not resource.metadata.uid
-    }
+    unknown: set[tuple[str, str]] = set()
+    for kind, resources in operated.items():
+        for resource in resources:
+            assert isinstance(resource, OperatorResource)
+            own_kind = resource.resource_kind if isinstance(resource, CustomResource) else kind_in_api(kind)
+            if not resource.metadata.uid:
+                unknown.add((own_kind, resource.metadata.name))
     if unknown:
         listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])
         log.warning("note: not checked: %s, whose operators create pods of a shape that kschedctl cannot know", listed)

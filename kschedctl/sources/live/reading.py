@@ -290,7 +290,7 @@ def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) ->
             pass
     if kind in ESSENTIAL:
         raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
-    if refused.code == NOT_FOUND and (kind in HOOKS or is_foreign(KINDS[kind].versions[0])):
+    if refused.code == NOT_FOUND and (kind in (*HOOKS, *ELSEWHERE) or is_foreign(KINDS[kind].versions[0])):
         return None, None  # nobody can have created one
     no_api = f"are not served in {' or '.join(KINDS[kind].versions)}"
     return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")
