@@ -15,6 +15,7 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.cli.main import main
 from kschedctl.sources.live.lists import paths
 
+NO_QUOTA = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "no quota"}
 WORKLOAD = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
     "kind": "Workload",
