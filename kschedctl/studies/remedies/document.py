@@ -71,7 +71,7 @@ def remedy_of(
         alternatives=ranked.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=dict(patch.patch) if patch else {},
-        holds=None if result is None else result.holds,
+        holds=None if result is None or (needs_values and result.holds) else result.holds,
         rivals=result.rivals if result else (),
         also_places=result.also_places if result else (),
         needs_values=needs_values,
