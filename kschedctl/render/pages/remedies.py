@@ -207,5 +207,10 @@ def _unchecked(report: Remedies) -> Page:
     if not unchecked or unchecked == len(held):
         return ()
     return (
-        paragraph(Marked(f"The last {counted(unchecked, 'verified fix', 'verified fixes')}: replayed for this pod alone", Tone.FAINT)),
+        paragraph(
+            Marked(
+                f"The last {counted(unchecked, 'verified fix', 'verified fixes')}: replayed for this pod alone",
+                Tone.FAINT,
+            )
+        ),
     )
