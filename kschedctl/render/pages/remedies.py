@@ -15,7 +15,6 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Verbatim,
-    count,
     first_rows,
     names,
     paragraph,
@@ -106,11 +105,9 @@ def _row(numbered: tuple[int, Remedy], style: Style) -> Row:
 
 
 def _costs(remedy: Remedy) -> Iterator[Cell]:
-    """Yield what is against the fix, which running pods restart, and how many other pods it places."""
+    """Yield what is against the fix, and how many other pods it places."""
     for drawback in remedy.drawbacks:
         yield Marked(f"but {drawback}", Tone.WARNING)
-    if remedy.restarts:
-        yield Marked(f"restarts {count(remedy.restarts, 'running pod')} of {remedy.owner}", Tone.FAINT)
     if remedy.gain:
         yield Marked(remedy.gain, Tone.FAINT)
 
