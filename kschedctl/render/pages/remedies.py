@@ -15,7 +15,6 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Verbatim,
-    count,
     first_rows,
     names,
     paragraph,
@@ -131,11 +130,9 @@ def _written(remedy: Remedy, style: Style) -> Iterator[Block]:
 
 
 def _costs(remedy: Remedy) -> Iterator[Cell]:
-    """Yield what is against the fix, which running pods restart, and how many other pods it places."""
+    """Yield what is against the fix, and how many other pods it places."""
     for drawback in remedy.drawbacks:
         yield Marked(f"but {drawback}", Tone.WARNING)
-    if remedy.restarts:
-        yield Marked(f"restarts {count(remedy.restarts, 'running pod')} of {remedy.owner}", Tone.FAINT)
     if remedy.gain:
         yield Marked(remedy.gain, Tone.FAINT)
 
@@ -179,7 +176,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
 def _chosen_blocks(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     """Return one of the fixes for many pods: whose pods it changes, how many it clears, and its commands."""
     facts = [Marked(f"of {names(chosen.workloads)}", Tone.FAINT)] if chosen.workloads else []
-    clears = Marked(f"{OWNERS[chosen.remedy.by]}; clears {count(len(chosen.clears), 'pod')}", Tone.FAINT)
+    clears = Marked(f"{OWNERS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
     return _fix_blocks(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
 
 
