@@ -9,7 +9,7 @@ from kschedctl.api.json_values import object_at
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.new_node import autoscaler_fixes, new_node
 from kschedctl.library.pending import UNSCHEDULABLE
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
@@ -74,7 +74,7 @@ def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
     return explained(
         asked,
         lambda asked: new_node(asked, now),
-        lambda asked, told: node_group_fixes(asked, told, now),
+        lambda asked, told: autoscaler_fixes(asked, told, now),
         remedies=remedies,
         now=now,
     )
@@ -104,11 +104,12 @@ def explained(
         report = replace(report, new_node=launched(asked))
     if not remedies:
         return report
+    from kschedctl.studies.remedies.ranking import with_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
     from kschedctl.studies.remedies.remedies import with_remedies  # noqa: PLC0415 - a summary needs none
 
     report = with_remedies(report, asked)
     more = fixed(asked, report.new_node) if report.new_node else ()
-    return replace(report, remedies=complete_first((*report.remedies, *more))) if more else report
+    return replace(report, remedies=complete_first(with_autoscaler_fixes(report.remedies, more))) if more else report
 
 
 def explained_together(reports: Sequence[Explanation]) -> Explanation | Explanations:

@@ -161,7 +161,7 @@ class _Question(msgspec.Struct, frozen=True):
         """What to try after a summary, or for more remedies than an explanation has."""
         options, groups = [*self.scope.arguments(), *self.more], self.scalers.node_groups.arguments()
         if isinstance(report, PendingPods):
-            return about_pending(self.source, report, [*options, *groups])
+            return about_pending(self.source, report, [*options, *groups, *self.scalers.karpenter.arguments()])
         if self.supposed or self.sampled:
             return {}
         explained = report.explanations if isinstance(report, Explanations) else (report,)

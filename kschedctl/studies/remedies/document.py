@@ -20,7 +20,7 @@ from kschedctl.studies.remedies.fixes.changes import Edited, Fix
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, is_resized
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
-from kschedctl.studies.remedies.ranking import QueueResult, Ranked
+from kschedctl.studies.remedies.ranking import QueueResult, Ranked, step_of
 from kschedctl.studies.remedies.rollouts import RolledOut
 from kschedctl.text.counts import counted, first_few
 
@@ -71,6 +71,7 @@ def remedy_of(
         alternatives=ranked.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=dict(patch.patch) if patch else {},
+        step=step_of(trial).name.lower(),
         holds=None if result is None else result.holds,
         rivals=result.rivals if result else (),
         also_places=result.also_places if result else (),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
+from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial
+
+_STEPS = {price.name.lower(): price for price in Price}
 
 
 class Ranked(NamedTuple):
@@ -91,6 +94,26 @@ def dearness(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
     """By which sets of changes are ordered: what is paid for each, the dearest first, and how much they are."""
     fixes = tuple(changes)
     return tuple(sorted((fix.paid for fix in fixes), reverse=True)), sum(fix.cost for fix in fixes)
+
+
+def step_of(trial: RemedyTrial) -> Price:
+    """Return what the dearest of the changes costs."""
+    prices, _ = dearness(trial.changes)
+    return Price.LOSS if trial.harm else prices[0]
+
+
+def with_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """Return the fixes of a pod in their order, each fix of an autoscaler before the first that costs a dearer step.
+
+    An autoscaler that can be put right adds the nodes itself, so nodes that somebody adds by hand are left out.
+    """
+    if not fixes:
+        return tuple(remedies)
+    together = [remedy for remedy in remedies if "AddNode" not in remedy.kinds]
+    for fix in fixes:
+        dearer = (place for place, known in enumerate(together) if _STEPS.get(known.step, 0) > _STEPS[fix.step])
+        together.insert(next(dearer, len(together)), fix)
+    return tuple(together)
 
 
 def _rank(trial: RemedyTrial) -> tuple[bool, tuple[Price, ...], float, bool, int, str]:

@@ -123,7 +123,11 @@ def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
         )
         for fix in best
     )
-    lines = too_large(search.trials.base) if shown else (*impossible(search), *rollouts.refused())
+    new_node = report.new_node
+    new_machine = new_node is not None and any(pool.takes or pool.would_take for pool in new_node.pools)
+    lines = (
+        too_large(search.trials.base, new_machine=new_machine) if shown else (*impossible(search), *rollouts.refused())
+    )
     unknown = together((report.unknown, unheard(fix.ranked for fix in best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 

@@ -46,13 +46,12 @@ class Operator:
         workload = workload_of(store, store.read(self.asked))
         before = sum(map(ready, pods_of(store, workload)))
         _published(store, remedy)
-        for manifest in remedy.manifests:
-            assert creation_refusal(manifest), f"{manifest} is accepted before anybody completes it"
-            store.create(completed(manifest))
-            self._run(store)
         for command in remedy.commands:
             kubectl.run(store, command)
             self._run(store)
+        for manifest in remedy.manifests:
+            assert creation_refusal(manifest), f"{manifest} is accepted before anybody completes it"
+            store.create(completed(manifest))
         self._run(store)
         if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
             return lost[0]
