@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+from kschedctl.reports.fix_costs import CostKind, FixCost
 from kschedctl.reports.pool_change import PoolChange
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
@@ -140,7 +141,10 @@ class MakeRoom(Report, frozen=True):
         """All the moves as one fix; its commands are many, and a part of them would do harm."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
-        return ShortFix(moves, "platform", nodes=nodes[:3], clears=len(self.placed))
+        evicted = f"evicts {counted(len(self.moves), 'pod')}"
+        costs = (FixCost(CostKind.EVICTS, evicted, len(self.moves)),) if self.moves else ()
+        but = evicted if self.moves else ""
+        return ShortFix(moves, "platform", but=but, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
     def summarized(self, summary: Summary) -> Summary:
         """With the moves as one fix, or the pods that fit nowhere."""
