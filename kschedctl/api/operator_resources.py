@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.api_versions import group_of
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.api.objects import Condition, Int64, ObjectMeta, Struct
 
@@ -129,7 +130,7 @@ def is_custom_group(group: str) -> bool:
 def custom_resource(document: JsonObject) -> CustomResource:
     """Make the struct of a document for which ``may_create_pods`` holds. Raises msgspec.ValidationError."""
     spec, status = document.get("spec"), document.get("status")
-    metadata = msgspec.convert(document.get("metadata") or {}, ObjectMeta)
+    metadata = from_builtins(document.get("metadata") or {}, ObjectMeta)
     return CustomResource(
         metadata,
         spec,

@@ -15,12 +15,12 @@ from kschedctl.admission.hooks import NAME_LABEL
 from kschedctl.admission.unknown import is_missing
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
-from kschedctl.api.kinds import is_operated, kind_in_api
+from kschedctl.api.kinds import kind_in_api
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Namespace as StoredNamespace
 from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT
-from kschedctl.api.operator_resources import CustomResource
+from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
@@ -178,12 +178,11 @@ def tell_left_out(reading: ReadResult) -> None:
 
 def _tell_custom_resources(reading: ReadResult) -> None:
     """Say which custom resources in the files would have pods that nobody here knows."""
-    operated = {kind: objects for kind, objects in reading.objects.items() if is_operated(kind)}
     unknown = {
         (resource.resource_kind if isinstance(resource, CustomResource) else kind_in_api(kind), resource.metadata.name)
-        for kind, objects in operated.items()
+        for kind, objects in reading.objects.items()
         for resource in objects
-        if not resource.metadata.uid
+        if isinstance(resource, OperatorResource) and not resource.metadata.uid
     }
     if unknown:
         listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])

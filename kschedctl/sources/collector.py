@@ -128,7 +128,7 @@ class Collector:
             (self._newer if newer else self._object)(document, known_as(kind, version), place)
         elif may_create_pods(document):
             resource = custom_resource(document)
-            check_names(resource.metadata, lambda: place)
+            check_names(resource.metadata, lambda: place, may_be_generated=False)
             self.add(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
             self.skipped[kind] += 1

@@ -17,8 +17,8 @@ from kschedctl.studies.basics.patches import json_patch, plain
 from kschedctl.studies.controllers.changed_workloads import Existing
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
 from kschedctl.studies.remedies.fixes.changes import Edited, Fix
+from kschedctl.studies.remedies.fixes.immutable import is_updated
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, is_resized
-from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
 from kschedctl.studies.remedies.ranking import QueueResult, Ranked, step_of
 from kschedctl.studies.remedies.rollouts import RolledOut
