@@ -15,7 +15,7 @@ from kschedctl.admission.hooks import NAME_LABEL
 from kschedctl.admission.unknown import is_missing
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
-from kschedctl.api.kinds import is_operated, kind_in_api
+from kschedctl.api.kinds import kind_in_api
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Namespace as StoredNamespace
 from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
@@ -178,14 +178,12 @@ def tell_left_out(reading: ReadResult) -> None:
 
 def _tell_custom_resources(reading: ReadResult) -> None:
     """Say which custom resources in the files would have pods that nobody here knows."""
-    operated = {kind: objects for kind, objects in reading.objects.items() if is_operated(kind)}
-    unknown: set[tuple[str, str]] = set()
-    for kind, resources in operated.items():
-        for resource in resources:
-            assert isinstance(resource, OperatorResource)
-            own_kind = resource.resource_kind if isinstance(resource, CustomResource) else kind_in_api(kind)
-            if not resource.metadata.uid:
-                unknown.add((own_kind, resource.metadata.name))
+    unknown = {
+        (resource.resource_kind if isinstance(resource, CustomResource) else kind_in_api(kind), resource.metadata.name)
+        for kind, objects in reading.objects.items()
+        for resource in objects
+        if isinstance(resource, OperatorResource) and not resource.metadata.uid
+    }
     if unknown:
         listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])
         log.warning("note: not checked: %s, whose operators create pods of a shape that kschedctl cannot know", listed)

@@ -21,7 +21,7 @@ def named_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> 
         equals = tuple(tied.get(victim, ()))
         groups.setdefault(equals or (victim,), []).append(victim)
     return [
-        f"{'one' if len(group) == 1 else len(group)} of {first_few([*group, *equals], 4)}"
+        f"{'one' if len(group) == 1 else len(group)} of {first_few([*group, *equals])}"
         if equals != (group[0],)
         else group[0]
         for equals, group in groups.items()

@@ -93,12 +93,12 @@ def nodes_for_pods_ahead(trial: RemedyTrial) -> int:
     waiting = [
         position
         for position in pending(simulation)
-        if (-view.pods.infos[view.pods.info[position]].priority, position) < key
+        if (-view.pods.infos[int(view.pods.info[position])].priority, position) < key
     ]
     free = view.allocatable[row] - view.requested[row]
     nodes = [free.copy()]
     for position in sorted(
-        waiting, key=lambda position: (-view.pods.infos[view.pods.info[position]].priority, position)
+        waiting, key=lambda position: (-view.pods.infos[int(view.pods.info[position])].priority, position)
     ):
         number = int(view.pods.info[position])
         if not _may_fit(simulation, position, view.pods.infos[number], np.array([row], np.int32)):
@@ -110,12 +110,15 @@ def nodes_for_pods_ahead(trial: RemedyTrial) -> int:
 
 
 def _put_on_first(nodes: Iterable[Ints], requests: Ints) -> bool:
-    """Take the ``requests`` (R,) from the first of the nodes that has as much left; return whether one has."""
-    for left in nodes:
-        if (requests <= left).all():
-            left -= requests
-            return True
-    return False
+    """Subtract the ``requests`` (R,) from the first of the free resources of nodes that cover them.
+
+    Return whether there is one.
+    """
+    free = next((free for free in nodes if (requests <= free).all()), None)
+    if free is None:
+        return False
+    free -= requests
+    return True
 
 
 def _depends_on_others(info: PodInfo) -> bool:

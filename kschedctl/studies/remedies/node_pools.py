@@ -37,7 +37,7 @@ Replay = Callable[[Cluster, Sequence[JsonObject] | None], NewNode]
 """Returns what Karpenter would say of the pod in another cluster, with other instance types."""
 
 
-class PoolChange(NamedTuple):
+class PoolCorrection(NamedTuple):
     """A change after which a pool may launch a node for the pod; ``types``: the instance types then, None: as now."""
 
     pool: str
@@ -61,25 +61,25 @@ def node_pool_fixes(
     return tuple(_remedy(change) for change in changes if _helps(change, replay))
 
 
-def _helps(change: PoolChange, replay: Replay) -> bool:
+def _helps(change: PoolCorrection, replay: Replay) -> bool:
     after = replay(change.cluster, change.types)
     return any(pool.pool == change.pool and pool.takes for pool in after.pools)
 
 
-def _remedy(change: PoolChange) -> Remedy:
+def _remedy(change: PoolCorrection) -> Remedy:
     opens = (f"a new node of NodePool {change.pool}",)
     step = Price.CORRECTION.name.lower()
     return Remedy(change.summary, "operator", None, opens, (change.command,), (), (change.kind,), step=step)
 
 
-def _iter_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolChange]:
+def _iter_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
     for pool in cluster.karpenter_node_pools:
         yield from _add_labels(cluster, pool, pod)
         yield from _fill_empty_labels(cluster, pool, pod)
         yield from _add_zone(cluster, pool, pod, types)
 
 
-def _add_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolChange]:
+def _add_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
     """Yield the pool with the labels that the pod wants and that neither its labels nor its requirements name."""
     template = pool.spec.template
     named = {requirement.key: requirement for requirement in template.spec.requirements}
@@ -98,7 +98,7 @@ def _add_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolChan
             yield _with_labels(cluster, pool, added, summary)
 
 
-def _fill_empty_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolChange]:
+def _fill_empty_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
     """Yield the pool with a value for the empty label over which the pod is spread, which Karpenter takes for none."""
     labels = pool.spec.template.metadata.labels
     keys = dict.fromkeys(constraint.topology_key for constraint in pod.spec.topology_spread_constraints)
@@ -111,7 +111,7 @@ def _fill_empty_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[P
         yield _with_labels(cluster, pool, dict.fromkeys(empty, SOME_VALUE), summary)
 
 
-def _with_labels(cluster: Cluster, pool: NodePool, labels: dict[str, str], summary: str) -> PoolChange:
+def _with_labels(cluster: Cluster, pool: NodePool, labels: dict[str, str], summary: str) -> PoolCorrection:
     template = pool.spec.template
     metadata = replace(template.metadata, labels={**template.metadata.labels, **labels})
     changed = replace(pool, spec=replace(pool.spec, template=replace(template, metadata=metadata)))
@@ -119,10 +119,12 @@ def _with_labels(cluster: Cluster, pool: NodePool, labels: dict[str, str], summa
     name = pool.metadata.name
     patch = {"spec": {"template": {"metadata": {"labels": labels}}}}
     command = kubectl.run("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))
-    return PoolChange(name, CHANGE_POOL, summary, command, copy_with(cluster, karpenter_node_pools=pools))
+    return PoolCorrection(name, CHANGE_POOL, summary, command, copy_with(cluster, karpenter_node_pools=pools))
 
 
-def _add_zone(cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolChange]:
+def _add_zone(
+    cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None
+) -> Iterator[PoolCorrection]:
     """Yield the node class with a subnet in the zone that the pod wants, if its subnets are in other zones.
 
     If the instance types are only known from nodes, each is taken to be sold in that zone, too.
@@ -145,7 +147,7 @@ def _add_zone(cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonOb
     command = f"# in a subnet of {zone}: the tags that subnetSelectorTerms of {reference.kind} {reference.name} select"
     sold = [_also_sold_in(each, zone) for each in seen_types(cluster)] if types is None else types
     after = copy_with(cluster, **{kind.field: classes})
-    yield PoolChange(pool.metadata.name, CHANGE_CLASS, summary, command, after, sold)
+    yield PoolCorrection(pool.metadata.name, CHANGE_CLASS, summary, command, after, sold)
 
 
 def _also_sold_in(instance_type: JsonObject, zone: str) -> JsonObject:

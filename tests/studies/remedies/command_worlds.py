@@ -302,6 +302,16 @@ MADE: dict[str, World] = {
     "a RuntimeClass with a misspelt label": World(
         [node("n1", sandbox="gvisor"), runtime_class("gvisor", "gvsior"), sandboxed("gvsior")], "d/web-0"
     ),
+    "the volume on a tainted node is too small": World(
+        [
+            tainted("n1"),
+            test_volumes.LOCAL,
+            claim(size="500Gi"),
+            test_volumes.volume("v", on=test_volumes.ON_N1),
+            test_volumes.ASKED,
+        ],
+        most=2,
+    ),
     "a node that is not ready": World([{**node("n1"), "spec": {"taints": [NOT_READY]}}, pod()]),
     "nodes without a label": World([node("n1", spot="true"), pod(**selecting("spot", "DoesNotExist"))]),
     "a quota's max": World(

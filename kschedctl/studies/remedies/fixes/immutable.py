@@ -1,4 +1,4 @@
-"""What the API server lets nobody change of an object that is there: it is deleted and created anew for that.
+"""Which changes of an object the API server accepts as updates; for all others it is deleted and created again.
 
 Upstream: Validate*Update in pkg/apis/{core,storage,resource}/validation (v1.36).
 """
@@ -80,7 +80,7 @@ _UPDATES: Mapping[type[Struct], Callable[[Any, Any], bool]] = {
 
 
 def is_updated(before: Any, after: Any) -> bool:
-    """Whether the API server takes the change as an update of the same object."""
+    """Return whether the API server accepts the change as an update of the same object."""
     updates = _UPDATES.get(type(before))
     same = before.metadata.uid == after.metadata.uid
     return same and (updates is None or updates(before, after))

@@ -111,7 +111,7 @@ def _fix(
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
     source, missing = _source(volume)
     manifest = kubectl.manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
-    manifest["spec"] = {**object_at(manifest, "spec"), **holder, **source}
+    spec = {**object_at(manifest, "spec"), **holder, **source}
     commands: list[str] = []
     if gone is not None:
         text += ", and recreate that"
@@ -132,7 +132,7 @@ def _fix(
         where,
         price,
         needs_values=(f"{missing} of PersistentVolume {name}",),
-        manifests=(manifest,),
+        manifests=({**manifest, "spec": spec},),
     )
 
 
