@@ -17,8 +17,8 @@ from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedies import Remedy, complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.basics.refusals import refuse
 from kschedctl.studies.audit.retries import with_audited_retries
+from kschedctl.studies.basics.refusals import refuse
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.other_priority import as_if
 from kschedctl.studies.explain import (

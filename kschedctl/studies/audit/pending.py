@@ -9,7 +9,7 @@ from kschedctl.api.ages import age
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.reports.audit.pending import GateHolder, PendingSection, WaitingPods
+from kschedctl.reports.audit.pending import GateHolder, LastWords, PendingSection, WaitingPods
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
