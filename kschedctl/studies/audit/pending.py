@@ -14,7 +14,15 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
 from kschedctl.studies.audit.audited_cluster import AuditedCluster
-from kschedctl.studies.audit.waiting import CONDITION, WaitingPod, is_left_alone, unread_pods, victims_of, waiting_pods
+from kschedctl.studies.audit.waiting import (
+    CONDITION,
+    LOOK_AT_SCHEDULER,
+    WaitingPod,
+    is_left_alone,
+    unread_pods,
+    victims_of,
+    waiting_pods,
+)
 from kschedctl.studies.basics.findings import ERROR, NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import MESSAGE, together
 from kschedctl.studies.waiting_elsewhere.find import find_waiting_elsewhere, namespace_of, unread_elsewhere
@@ -97,7 +105,7 @@ STUCK = AuditRule(
     "A pod fits on a node now, but still waits",
     "The scheduler does not try it: it missed the event that should have woken the pod, or it does not get through its "
     "queue. Every refused pod is tried again after five minutes, so a longer wait is a fault.",
-    "Look at the scheduler's log, its leader, its watches and its queue lengths (scheduler_pending_pods)",
+    LOOK_AT_SCHEDULER,
     f"{QUEUE}, flushUnschedulableEntitiesLeftover",
 )
 FAILING = AuditRule(

@@ -6,9 +6,15 @@ from msgspec.structs import replace
 
 from kschedctl.reports.explanation import Advice, Explanation
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.audited_cluster import AuditedCluster
-from kschedctl.studies.audit.pending import STUCK
-from kschedctl.studies.audit.waiting import CROWDED, WaitingPod, is_left_alone, untried_seconds, waiting_pods
+from kschedctl.studies.audit.replayed_cluster import ReplayedCluster
+from kschedctl.studies.audit.waiting import (
+    CROWDED,
+    LOOK_AT_SCHEDULER,
+    WaitingPod,
+    is_left_alone,
+    untried_seconds,
+    waiting_pods,
+)
 
 ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
 """The kinds of advice that say when a pod that fits is tried again, without looking at the other pods or the time."""
@@ -21,7 +27,7 @@ def with_audited_retries(report: Explanation, scheduler: Scheduler, now: str) ->
     """
     if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
         return report
-    audited = AuditedCluster(scheduler, now)
+    audited = ReplayedCluster(scheduler, now)
     waiting = next((pod for pod in audited.once(waiting_pods) if pod.pod.key == report.pod), None)
     found = waiting and _find_advice(waiting, audited)
     if not found:
@@ -30,12 +36,12 @@ def with_audited_retries(report: Explanation, scheduler: Scheduler, now: str) ->
     return replace(report, advice=(found, *others))
 
 
-def _find_advice(waiting: WaitingPod, audited: AuditedCluster) -> Advice | None:
+def _find_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
     """Return what to do about a pod that has no turn or gets no room; None for a pod that only waits for its turn."""
     if waiting.cause == "crowded":
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
     seconds = untried_seconds(waiting.pod, audited)
     if waiting.cause == "stuck" and seconds is not None and is_left_alone(waiting, audited):
         text = f"It fits now, but was not tried for {seconds / 60:.0f} min, though refused pods are tried after 5 min"
-        return Advice("CheckScheduler", f"{text}. {STUCK.fix}")
+        return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
     return None
