@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from kschedctl.api import admission_hooks as hooks
-from kschedctl.api import karpenter
+from kschedctl.api import karpenter, operator_resources, queueing
 from kschedctl.api import machines as machine_api
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import OF_SCHEDULER_CONFIGURATION, ApiVersion, group_of, is_foreign
@@ -23,11 +23,13 @@ from kschedctl.api.pod_table import NO_PODS, PodTable
 
 
 class ReadFor(Enum):
-    """``CREATION``: which pods are wanted. ``LIMITS``: what the API server allows of these. ``HISTORY``: how scheduling
-    went: no verdict leans on it, and it changes all the time."""
+    """``CREATION``: which pods are wanted. ``ELSEWHERE``: what holds pods back before kube-scheduler sees them.
+    ``LIMITS``: what the API server allows of these. ``HISTORY``: how scheduling went: no verdict leans on it, and it
+    changes all the time."""
 
     SCHEDULING = "scheduling"
     CREATION = "creation"
+    ELSEWHERE = "elsewhere"
     LIMITS = "limits"
     HISTORY = "history"
 
@@ -70,12 +72,12 @@ class ApiKind(NamedTuple):
 def plural(kind: str) -> str:
     """The objects of a kind: StorageClasses, PodDisruptionBudgets.
 
-    >>> plural("StorageClass"), plural("CSIStorageCapacity"), plural("Node")
-    ('StorageClasses', 'CSIStorageCapacities', 'Nodes')
+    >>> plural("StorageClass"), plural("CSIStorageCapacity"), plural("Elasticsearch"), plural("Node")
+    ('StorageClasses', 'CSIStorageCapacities', 'Elasticsearches', 'Nodes')
     """
     if kind.endswith("y") and kind[-2] not in "aeiou":
         return f"{kind[:-1]}ies"
-    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    return f"{kind}es" if kind.endswith(("s", "ch")) else f"{kind}s"
 
 
 _KIND = "kind"
@@ -105,6 +107,15 @@ def _node_class(name: str, *versions: str, kind: str = "") -> Any:
     return _read(NodeClass, *versions, name=name, kind=kind, namespaced=False, read_for=ReadFor.CREATION)
 
 
+def _queueing(struct: type[api.Struct], *versions: str, name: str = "", kind: str = "", namespaced: bool = True) -> Any:
+    return _read(struct, *versions, name=name, kind=kind, namespaced=namespaced, read_for=ReadFor.ELSEWHERE)
+
+
+def _operated(name: str, *versions: str, kind: str = "") -> Any:
+    """Declare a kind of custom resources whose operator creates pods."""
+    return _read(operator_resources.OperatorResource, *versions, name=name, kind=kind, read_for=ReadFor.ELSEWHERE)
+
+
 def _hook(kind: str) -> Any:
     struct, versions = hooks.KINDS[kind]
     return _read(struct, *versions, name=kind, namespaced=False, read_for=ReadFor.LIMITS)
@@ -118,6 +129,11 @@ _PRIORITIES, _COSCHEDULING = "scheduling.k8s.io/v1", "scheduling.x-k8s.io/v1alph
 _KARPENTER = ("karpenter.sh/v1beta1", "karpenter.sh/v1")
 _MACHINES = ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2")
 _OPENSHIFT = "machine.openshift.io/v1beta1"
+_KUEUE = ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2")
+_VOLCANO = "scheduling.volcano.sh/v1beta1"
+_STRIMZI = ("kafka.strimzi.io/v1beta2", "kafka.strimzi.io/v1")
+_RAY = ("ray.io/v1alpha1", "ray.io/v1")
+_KUBEFLOW = "kubeflow.org/v1"
 _DRA, _GROUPS = "DynamicResourceAllocation", "GenericWorkload"
 _STORAGE_BETA = ApiVersion("storage.k8s.io/v1beta1", 14, 19, 22, _STORAGE)
 _ATTACHMENT_ALPHA = ApiVersion("storage.k8s.io/v1alpha1", 9, 21, 24, _STORAGE)
@@ -145,6 +161,12 @@ _POD_GROUPS = (
     ApiVersion(_GROUPS_ALPHA, 37, gate=_GROUPS),
     ApiVersion(_GROUPS_BETA, 37, 40, 43, gate=_GROUPS),
 )
+
+
+OTHER_CUSTOM_RESOURCE = "OtherCustomResource"
+"""The name for custom resources of all kinds that have no line below; only files hold such."""
+OF_FILES = "files.kschedctl.dev/v1"
+"""The apiVersion that stands for theirs, which no API server serves."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -216,9 +238,7 @@ class Objects:
     coscheduling_pod_groups: tuple[api.CoschedulingPodGroup, ...] = _read(
         api.CoschedulingPodGroup, _COSCHEDULING, kind="PodGroup", heard=True
     )
-    volcano_pod_groups: tuple[api.VolcanoPodGroup, ...] = _read(
-        api.VolcanoPodGroup, "scheduling.volcano.sh/v1beta1", kind="PodGroup"
-    )
+    volcano_pod_groups: tuple[api.VolcanoPodGroup, ...] = _read(api.VolcanoPodGroup, _VOLCANO, kind="PodGroup")
     elastic_quotas: tuple[api.ElasticQuota, ...] = _read(api.ElasticQuota, _COSCHEDULING, heard=True)
     node_resource_topologies: tuple[api.NodeResourceTopology, ...] = _read(
         api.NodeResourceTopology, "topology.node.k8s.io/v1alpha2", namespaced=False, heard=True
@@ -275,6 +295,63 @@ class Objects:
     )
     openshift_machines: tuple[machine_api.Machine, ...] = _read(
         machine_api.Machine, _OPENSHIFT, name="OpenShiftMachine", kind="Machine", read_for=ReadFor.CREATION
+    )
+    kueue_workloads: tuple[queueing.KueueWorkload, ...] = _queueing(queueing.KueueWorkload, *_KUEUE, kind="Workload")
+    cluster_queues: tuple[queueing.ClusterQueue, ...] = _queueing(queueing.ClusterQueue, *_KUEUE, namespaced=False)
+    local_queues: tuple[queueing.LocalQueue, ...] = _queueing(queueing.LocalQueue, *_KUEUE)
+    volcano_queues: tuple[queueing.VolcanoQueue, ...] = _queueing(
+        queueing.VolcanoQueue, _VOLCANO, kind="Queue", namespaced=False
+    )
+    volcano_jobs: tuple[queueing.VolcanoJob, ...] = _queueing(
+        queueing.VolcanoJob, "batch.volcano.sh/v1alpha1", kind="Job"
+    )
+    kafkas: tuple[operator_resources.OperatorResource, ...] = _operated("Kafka", *_STRIMZI)
+    kafka_node_pools: tuple[operator_resources.OperatorResource, ...] = _operated("KafkaNodePool", *_STRIMZI)
+    kafka_connects: tuple[operator_resources.OperatorResource, ...] = _operated("KafkaConnect", *_STRIMZI)
+    kafka_mirror_makers: tuple[operator_resources.OperatorResource, ...] = _operated("KafkaMirrorMaker2", *_STRIMZI)
+    kafka_bridges: tuple[operator_resources.OperatorResource, ...] = _operated("KafkaBridge", *_STRIMZI)
+    spark_applications: tuple[operator_resources.OperatorResource, ...] = _operated(
+        "SparkApplication", "sparkoperator.k8s.io/v1beta2"
+    )
+    ray_clusters: tuple[operator_resources.OperatorResource, ...] = _operated("RayCluster", *_RAY)
+    ray_jobs: tuple[operator_resources.OperatorResource, ...] = _operated("RayJob", *_RAY)
+    ray_services: tuple[operator_resources.OperatorResource, ...] = _operated("RayService", *_RAY)
+    cloud_native_pg_clusters: tuple[operator_resources.OperatorResource, ...] = _operated(
+        "CloudNativePGCluster", "postgresql.cnpg.io/v1", kind="Cluster"
+    )
+    zalando_postgresqls: tuple[operator_resources.OperatorResource, ...] = _operated("postgresql", "acid.zalan.do/v1")
+    crunchy_postgres_clusters: tuple[operator_resources.OperatorResource, ...] = _operated(
+        "PostgresCluster", "postgres-operator.crunchydata.com/v1beta1", "postgres-operator.crunchydata.com/v1"
+    )
+    elasticsearches: tuple[operator_resources.OperatorResource, ...] = _operated(
+        "Elasticsearch", "elasticsearch.k8s.elastic.co/v1"
+    )
+    kibanas: tuple[operator_resources.OperatorResource, ...] = _operated("Kibana", "kibana.k8s.elastic.co/v1")
+    rabbitmq_clusters: tuple[operator_resources.OperatorResource, ...] = _operated(
+        "RabbitmqCluster", "rabbitmq.com/v1beta1"
+    )
+    cassandra_datacenters: tuple[operator_resources.OperatorResource, ...] = _operated(
+        "CassandraDatacenter", "cassandra.datastax.com/v1beta1"
+    )
+    flink_deployments: tuple[operator_resources.OperatorResource, ...] = _operated(
+        "FlinkDeployment", "flink.apache.org/v1beta1"
+    )
+    pytorch_jobs: tuple[operator_resources.OperatorResource, ...] = _operated("PyTorchJob", _KUBEFLOW)
+    tensorflow_jobs: tuple[operator_resources.OperatorResource, ...] = _operated("TFJob", _KUBEFLOW)
+    mpi_jobs: tuple[operator_resources.OperatorResource, ...] = _operated("MPIJob", _KUBEFLOW, "kubeflow.org/v2beta1")
+    train_jobs: tuple[operator_resources.OperatorResource, ...] = _operated("TrainJob", "trainer.kubeflow.org/v1alpha1")
+    job_sets: tuple[operator_resources.OperatorResource, ...] = _operated("JobSet", "jobset.x-k8s.io/v1alpha2")
+    leader_worker_sets: tuple[operator_resources.OperatorResource, ...] = _operated(
+        "LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"
+    )
+    argo_rollouts: tuple[operator_resources.OperatorResource, ...] = _operated("Rollout", "argoproj.io/v1alpha1")
+    prometheuses: tuple[operator_resources.OperatorResource, ...] = _operated("Prometheus", "monitoring.coreos.com/v1")
+    custom_resources: tuple[operator_resources.CustomResource, ...] = _read(
+        operator_resources.CustomResource,
+        OF_FILES,
+        name=OTHER_CUSTOM_RESOURCE,
+        kind="CustomResource",
+        read_for=ReadFor.ELSEWHERE,
     )
     config_maps: tuple[api.ConfigMap, ...] = _read(
         api.ConfigMap, _CORE, read_for=ReadFor.CREATION, home="kube-system", only=AUTOSCALER_MAPS
@@ -376,3 +453,8 @@ def is_named(kind: str, name: object) -> bool:
     """Whether an object of this name is among those of its kind that are read."""
     only = KINDS[kind].only if kind in KINDS else frozenset()
     return not only or name in only
+
+
+def is_operated(kind: str) -> bool:
+    """Return whether the kind is one of custom resources whose operators create pods."""
+    return kind in KINDS and issubclass(KINDS[kind].struct, operator_resources.OperatorResource)

@@ -14,7 +14,7 @@ from kschedctl.text.counts import counted
 RARE = frozenset(
     (
         *("--feature-gates", "--cluster", "--user", "--as", "--as-group", "--request-timeout", "--cache"),
-        *("--admission-plugins", "--kustomize", "--helm", "--values"),
+        *("--admission-plugins", "--kustomize", "--helm", "--values", "--assume-namespaces"),
         *("--scheduler-name", "--color", "--quiet", "--compact", "--plot"),
         *("--call-extenders", "--record-extenders", "--extender-answers"),
         *("--sampling", "--start-index", "--seed", "--jobs", "--dask"),

@@ -27,11 +27,12 @@ from kschedctl.cli.manifests import (
     tell_hooks,
     tell_left_out,
     typed_manifest,
+    with_missing_namespaces,
 )
 from kschedctl.cli.options import Source
 from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load, tell_read
-from kschedctl.cluster import LIMITS, Cluster, namespaced
+from kschedctl.cluster import ELSEWHERE, LIMITS, Cluster, namespaced
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -130,8 +131,9 @@ def _world(source: Source, reading: ReadResult, where: Surroundings) -> Inquiry:
     keys = [key for key, place in places.items() if not own or place.file not in with_nodes]
     if not own:
         keys += [Owner("Pod", within or namespace or DEFAULT_NAMESPACE, name) for within, name in pods.names_in_full()]
+    cluster = _cluster(source, reading, objects, around)
     return Inquiry(
-        _cluster(source, reading, objects, around),
+        with_missing_namespaces(cluster, (identity(m.struct) for m in manifests), source),
         {identity(m.struct): m.struct for m in manifests},
         stored,
         tuple(dict.fromkeys(keys)),
@@ -167,7 +169,7 @@ def _cluster(
 
 def _tell_taken_in(reading: ReadResult) -> None:
     """Say what is not explained itself, but is in the cluster now."""
-    unread = (*POD_HOLDERS, *LIMITS)
+    unread = (*POD_HOLDERS, *LIMITS, *ELSEWHERE)
     others = {kind: objects for kind, objects in reading.objects.items() if kind not in unread and objects}
     if others:
         counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in others.items())

@@ -17,13 +17,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-import kschedctl
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli import streams
 from kschedctl.cli.help_text import GroupedOptions, HelpContext
 from kschedctl.cli.program import command_line, program
 from kschedctl.errors import KschedctlError
 from kschedctl.text.urls import without_user
+from kschedctl.text.version import VERSION
 
 COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",
@@ -182,7 +182,7 @@ def root(
 ) -> None:
     """Replays kube-scheduler on a snapshot of a cluster: why a pod is Pending, where it would go, what if."""
     if version:
-        typer.echo(f"kschedctl {kschedctl.__version__}")
+        typer.echo(f"kschedctl {VERSION}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

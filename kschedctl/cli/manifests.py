@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
@@ -11,15 +11,20 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
+from kschedctl.admission.hooks import NAME_LABEL
+from kschedctl.admission.unknown import is_missing
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
+from kschedctl.api.kinds import is_operated, kind_in_api
 from kschedctl.api.kube_version import KUBE_VERSION
-from kschedctl.api.objects import Pod, Resources, Struct
+from kschedctl.api.objects import Namespace as StoredNamespace
+from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT
+from kschedctl.api.operator_resources import CustomResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
-from kschedctl.cli.options import Source, feature_gates
+from kschedctl.cli.options import Source, Truth, feature_gates
 from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
 from kschedctl.cli.source import NOTHING_MORE, WHAT_LIMITS, LiveKinds, as_told, load, sources, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
@@ -29,6 +34,7 @@ from kschedctl.sources.quantities import check_quantities, pod_resources
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.sources.typed import typed as typed_document
 from kschedctl.studies.controllers.manifests import NOT_INSTALLED
+from kschedctl.text.counts import first_few
 
 log = logging.getLogger(__name__)
 Namespace = Annotated[
@@ -106,6 +112,7 @@ def _applied(source: Source, reading: ReadResult, namespace: str | None, live: L
     objects = placed(reading.objects, stored, namespace)
     cluster = cluster_of(source, reading, objects) if around is None else around.with_objects(objects)
     new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
+    cluster = with_missing_namespaces(cluster, map(identity, new), source)
     refuse_invalid([entry.manifest for entry in written if not exists(entry.workload)], cluster, namespace)
     places = {title(in_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
     documents = {identity(in_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
@@ -139,13 +146,48 @@ def cluster_of(source: Source, reading: ReadResult, objects: Mapping[str, Sequen
     return as_told(cluster, source)
 
 
+def with_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source: Source) -> Cluster:
+    """Return the cluster with the namespaces of new workloads that it lacks, and say so, unless the user declines it.
+
+    ``helm template`` prints no Namespace, since ``helm install --create-namespace`` makes it.
+    """
+    if source.assume_namespaces is Truth.FALSE:
+        return cluster
+    missing = [name for name in dict.fromkeys(each.namespace for each in workloads) if is_missing(cluster, name)]
+    if not missing:
+        return cluster
+    log.warning(
+        "note: taken for created: %s %s, which the cluster does not have; --assume-namespaces=false asks without",
+        "namespace" if len(missing) == 1 else "namespaces",
+        first_few(missing),
+    )
+    labels = ({NAME_LABEL: name} for name in missing)
+    created = [StoredNamespace(ObjectMeta(name, labels=own)) for name, own in zip(missing, labels, strict=True)]
+    return cluster.with_objects({"Namespace": created})
+
+
 def tell_left_out(reading: ReadResult) -> None:
     """Say what the files hold that is neither applied nor a part of the cluster."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
         log.warning("note: left out, as kinds that scheduling does not read and that make no pods here: %s", kinds)
+    _tell_custom_resources(reading)
     _tell_kustomizations(reading)
     tell_hooks(reading)
+
+
+def _tell_custom_resources(reading: ReadResult) -> None:
+    """Say which custom resources in the files would have pods that nobody here knows."""
+    operated = {kind: objects for kind, objects in reading.objects.items() if is_operated(kind)}
+    unknown = {
+        (resource.resource_kind if isinstance(resource, CustomResource) else kind_in_api(kind), resource.metadata.name)
+        for kind, objects in operated.items()
+        for resource in objects
+        if not resource.metadata.uid
+    }
+    if unknown:
+        listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])
+        log.warning("note: not checked: %s: their operators create pods, whose shape kschedctl cannot know", listed)
 
 
 def _tell_kustomizations(reading: ReadResult) -> None:

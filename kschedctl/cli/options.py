@@ -88,6 +88,13 @@ Kubeconfig = Annotated[
 Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
 
 
+class Truth(StrEnum):
+    """The value of an option that is true unless it is set to false."""
+
+    TRUE = "true"
+    FALSE = "false"
+
+
 @dataclass(frozen=True)
 class Source(Builds):
     """Where the cluster comes from, and which scheduler looks at it."""
@@ -133,6 +140,14 @@ class Source(Builds):
         str | None,
         typer.Option("--request-timeout", metavar="DURATION", help="Timeout of a request or list: 30s; 0: none."),
     ] = None
+    assume_namespaces: Annotated[
+        Truth,
+        typer.Option(
+            "--assume-namespaces",
+            metavar="true|false",
+            help="Create the namespaces that manifests name and the cluster lacks, as helm --create-namespace does.",
+        ),
+    ] = Truth.TRUE
     cache: Annotated[
         bool,
         typer.Option("--cache", help="Keep what is read of a live cluster, and read only what changed the next time."),
@@ -173,6 +188,7 @@ class Source(Builds):
         }
         parts = [part for option, value in named.items() if value for part in (option, value)]
         complete = ["--assume-complete"] * self.assume_complete + ["--cache"] * self.cache
+        complete += ["--assume-namespaces=false"] * (self.assume_namespaces is Truth.FALSE)
         groups = [part for group in self.as_group for part in ("--as-group", group)]
         return files + ["-R"] * self.recursive + ["--demo"] * self.demo + complete + parts + groups
 
@@ -305,9 +321,9 @@ class View(Output):
             return super()._data(document, style)
         if self.brief or self.summary or self.output.name not in DATA:
             raise UsageError("--compact is a form of the full data", hint="with -o json or yaml, without --summary")
-        from kschedctl.reports.compact import compact  # noqa: PLC0415 - makes classes, which few answers need
+        from kschedctl.render.renderers import to_compact  # noqa: PLC0415 - few answers need it
 
-        return compact(document)
+        return to_compact(document)
 
     def _all_nodes(self) -> bool:
         return self.each_node or self.nodes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.kinds import plural
+from kschedctl.api.kinds import KINDS, plural
+from kschedctl.api.operator_resources import OperatorResource
 from kschedctl.errors import UsageError
 
 SHORT_NAMES = {
@@ -24,6 +25,17 @@ SHORT_NAMES = {
 _KINDS = {
     name: kind for kind, short in SHORT_NAMES.items() for name in (kind.lower(), plural(kind).lower(), short) if name
 }
+ELSEWHERE_KINDS: Mapping[str, tuple[str, ...]] = {
+    "Workload": ("kueue_workloads",),
+    "PodGroup": ("pod_groups", "coscheduling_pod_groups", "volcano_pod_groups"),
+    **{
+        kind.kind: (kind.field,)
+        for kind in KINDS.values()
+        if kind.struct is OperatorResource and kind.kind not in SHORT_NAMES
+    },
+}
+"""The kinds of what waits before kube-scheduler sees a pod of it -> the fields of a Cluster that hold their objects."""
+_ELSEWHERE = {name: kind for kind in ELSEWHERE_KINDS for name in (kind.lower(), plural(kind).lower())}
 
 
 class Reference(NamedTuple):
@@ -40,7 +52,8 @@ def kind_of(word: str) -> str:
     >>> kind_of("sts"), kind_of("deployments.apps"), kind_of("web")
     ('StatefulSet', 'Deployment', '')
     """
-    return _KINDS.get(word.lower().partition(".")[0], "")
+    name = word.lower().partition(".")[0]
+    return _KINDS.get(name) or _ELSEWHERE.get(name, "")
 
 
 def references(words: Sequence[str]) -> Iterator[Reference]:

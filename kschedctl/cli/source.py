@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.api.observed.failed_creation import FAILED_CREATE, TOLD_BY
 from kschedctl.cli.options import Scope, Source, feature_gates
-from kschedctl.cluster import LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
+from kschedctl.cluster import ELSEWHERE, LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
 from kschedctl.errors import UsageError
 from kschedctl.library.cluster import moment_of
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
@@ -44,7 +44,9 @@ WHAT_EVICTIONS_END = LiveKinds(("Job",))
 """What may fail for good when one of its pods is evicted."""
 WHAT_FAILED = LiveKinds((*TOLD_BY, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
 """What tells of pods that could not be created, and may keep others from it."""
-EVERYTHING = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *TOLD_BY))))
+WHAT_WAITS_ELSEWHERE = LiveKinds((*ELSEWHERE, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"))
+"""What tells of pods that wait before kube-scheduler sees them."""
+EVERYTHING = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *TOLD_BY, *WHAT_WAITS_ELSEWHERE.kinds))))
 
 
 class Asked(NamedTuple):

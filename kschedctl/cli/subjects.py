@@ -27,6 +27,7 @@ from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.controllers.not_created import unread
 from kschedctl.studies.controllers.one_more import template_of
 from kschedctl.studies.controllers.workload_pods import of_workload, pods_of, workloads
+from kschedctl.studies.waiting_elsewhere.find import find_holding_back
 
 Subject = Pod | Owner
 
@@ -107,6 +108,7 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
         return of_workload(scheduler, owner, manifest)
     lacking, missing = creations.of(owner), unread(inquiry.cluster, owner.kind)
     fewer = why_fewer(inquiry.cluster, owner)
+    waiting = find_holding_back(inquiry.cluster, owner, inquiry.now)
     template = manifest or template_of(inquiry.cluster, owner)
     again = replayed(inquiry.cluster, owner, template, inquiry.document(owner))
     if lacking is not None and not lacking.past:
@@ -123,7 +125,8 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
             raise
         nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
         return [AskedPod(scheduler, nobody, note, not_created=lacking, unread=missing, is_known=False)]
-    return [first._replace(not_created=lacking, unread=missing, fewer=fewer), *others]
+    first = first._replace(not_created=lacking, unread=missing, fewer=fewer, waiting_elsewhere=waiting)
+    return [first, *others]
 
 
 def _key(subject: Subject) -> Owner:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.cli.options import Source
 from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import RunOptions
@@ -15,9 +17,7 @@ from kschedctl.reports.audit.creation import CreationSection
 from kschedctl.reports.audit.packing import PackingSection
 from kschedctl.reports.audit.priorities import PrioritiesSection
 from kschedctl.reports.audit.section import Section
-from kschedctl.reports.drain import Drain
 from kschedctl.reports.explanation import Explanation
-from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.pending import PendingPods
 
@@ -85,12 +85,19 @@ def _object(finding: Finding, section: Section) -> tuple[str, ...]:
     return tuple(names[:1])
 
 
-def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, Drain | Failures], tuple[str, ...]]:
-    """The scenario that a report proposes, if there is one, on the command line itself; with ``more`` options."""
+class WithScenario(Protocol):
+    """A report that may propose a scenario for ``whatif``."""
+
+    @property
+    def remedy(self) -> JsonObject | None: ...
+
+
+def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, WithScenario], tuple[str, ...]]:
+    """Return a function that puts the scenario of a report into a ``whatif`` command, with ``more`` options."""
     start = [] if run.start_index is None else ["--start-index", str(run.start_index)]
     options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling, *start, *more]
 
-    def following(asked: Asked, report: Drain | Failures) -> tuple[str, ...]:
+    def following(asked: Asked, report: WithScenario) -> tuple[str, ...]:
         if report.remedy is None:
             return ()
         return again(asked.source, "whatif", json.dumps(report.remedy, ensure_ascii=False), options)

@@ -14,7 +14,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, Objects, ReadFor, is_named, kind_of, known_as
+from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, is_named, kind_of, known_as
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.newer_versions import fault, left_out, taken
 from kschedctl.api.observed.api_server import (
@@ -25,6 +25,7 @@ from kschedctl.api.observed.api_server import (
     api_server_of,
 )
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
+from kschedctl.api.operator_resources import custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import concerns, is_newer_kind
 from kschedctl.errors import InputError, UsageError
@@ -45,7 +46,10 @@ OBSERVED = _read_for(ReadFor.HISTORY)
 LIMITS = _read_for(ReadFor.LIMITS)
 HOOKS = tuple(admission_hooks.KINDS)
 """What else has a say in what is created: a server that does not serve it has none."""
-OF_CREATION = _read_for(ReadFor.CREATION, ReadFor.LIMITS)
+ELSEWHERE = _read_for(ReadFor.ELSEWHERE)
+"""The kinds that tell which pods wait before kube-scheduler sees them: those of queues, and custom resources."""
+
+OF_CREATION = _read_for(ReadFor.CREATION, ReadFor.ELSEWHERE, ReadFor.LIMITS)
 """The kinds that scheduling does not read: they tell which pods are wanted, and what the API server allows of these."""
 
 
@@ -260,7 +264,10 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         kind, version = kind_of(document), str(document.get("apiVersion") or "")
         if _is_classic(document, kind):
             gaps |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
-        elif not concerns(kind, version) or not is_named(kind, object_at(document, "metadata").get("name")):
+        elif not concerns(kind, version):
+            if may_create_pods(document):
+                by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(custom_resource(document))
+        elif not is_named(kind, object_at(document, "metadata").get("name")):
             continue
         elif not is_newer_kind(kind, version):
             _convert_into(by_kind, document)
@@ -356,6 +363,9 @@ def _pods(pods: Iterable[Any]) -> PodTable:
 
 def _unique(kind: str, of_kind: Iterable[Any]) -> Sequence[object]:
     """Sorted by (namespace, name), the last of each kept; a missing namespace is ``default``."""
+    if kind == OTHER_CUSTOM_RESOURCE:
+        several = {(o.metadata.namespace, o.metadata.name, o.resource_kind): o for o in map(namespaced, of_kind)}
+        return tuple(several[key] for key in sorted(several))
     if kind in CLUSTER_SCOPED:
         named = {("", o.metadata.name): o for o in of_kind}
     else:

@@ -9,14 +9,18 @@ from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
+from kschedctl.reports.explanation import FINE
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.pending import PendingPods
+from kschedctl.reports.unknown import undecided
+from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.controllers.not_created import Creations, unread
 from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.pending import pending_pods
+from kschedctl.studies.waiting_elsewhere.find import find_waiting_elsewhere, unread_elsewhere
 
 UNSCHEDULABLE = "Unschedulable"
 
@@ -68,8 +72,25 @@ def pending_in(
     pods = waiting(cluster, namespace, selector)
     lacking = () if selector else Creations(cluster, now).failing(namespace)  # pods that are not have no labels
     report = pending_pods(scheduler, pods, described(namespace, selector), now, in_full, not_created=lacking)
+    if not selector:  # what has no pods has no labels of pods
+        report = with_waiting_elsewhere(report, cluster, namespace, now)
     report = replace(report, unknown=together((report.unknown, () if selector else unread(cluster))))
     return replace(report, elsewhere=0 if pods else len(waiting(cluster, None)))
+
+
+def with_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str | None, now: str) -> PendingPods:
+    """Return the report with what waits before kube-scheduler sees a pod of it, which decides the verdict, too."""
+    elsewhere = find_waiting_elsewhere(cluster, namespace, now)
+    unread_queues = unread_elsewhere(cluster)
+    pending = any(group.verdict not in FINE for group in report.groups) and not report.undecided
+    certain = pending or bool(report.not_created) or is_not_admitted(elsewhere)
+    doubtful = report.undecided or is_not_checked(elsewhere) or undecided(unread_queues)
+    return replace(
+        report,
+        waiting_elsewhere=elsewhere,
+        unknown=together((report.unknown, unread_queues)),
+        undecided=doubtful and not certain,
+    )
 
 
 def waiting(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:

@@ -56,6 +56,8 @@ def _parts(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(summary.headline, 3)
     if summary.undecided:
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}", 2)
+    if summary.preemption:
+        yield BriefText(summary.preemption, 2, 2)
     typed = [command for fix in summary.fixes[:1] for command in fix.commands[-1:] if len(command) <= MOST_TYPED]
     yield from (BriefText(f"fix: {fix.summary}", 2, 1) for fix in summary.fixes[:1])
     yield from (BriefText(f"  {command}", 0, 1, "    ") for command in typed)

@@ -23,7 +23,8 @@ def to_patch(document: Document) -> str:
 
 def _remedy(number: int, remedy: Remedy) -> str:
     said = [f"{number}: {remedy.summary} ({OWNERS[remedy.by]}; makes schedulable on {', '.join(remedy.opens)})"]
-    said += [f"but {remedy.weakens}"] if remedy.weakens else []
+    said += [f"but {drawback}" for drawback in remedy.drawbacks]
+    said += [remedy.gain] if remedy.gain else []
     said += [f"strategic merge patch of {remedy.owner}"] if remedy.owner else []
     said += [f"run: {command}" for command in remedy.commands if not (remedy.owner_patch and _says_the_same(command))]
     comments = "".join(f"# {printable(line)}\n" for text in said for line in text.splitlines())

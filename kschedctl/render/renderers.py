@@ -63,6 +63,8 @@ HTML_WIDGETS = {
     "WhatIf": "render.html.widgets:whatif_widgets",
 }
 """The kind of a document -> the function that returns the sections that only its HTML form has."""
+COMPACT = "reports.compact:compact"
+"""The function that folds nodes with the same answer together."""
 SUMMARY = "render.pages.summary:summary_page"
 """Pages of documents that the library alone gives."""
 
@@ -74,6 +76,12 @@ def kind_of(document: Document) -> str:
 def page_of(document: Document, style: Style) -> Page:
     page: Page = _load(PAGES.get(kind_of(document), SUMMARY))(document, style)
     return page
+
+
+def to_compact(document: Document) -> Document:
+    """Return the document with nodes that share an answer folded together. Raises UsageError for other kinds."""
+    compact: Document = _load(COMPACT)(document)
+    return compact
 
 
 def _paged(show: str) -> Callable[[Document, Style], str]:

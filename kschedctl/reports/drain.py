@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.searches import SearchStart
@@ -88,6 +89,8 @@ class Drain(Report, frozen=True):
     unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
     not_created: tuple[NotCreated, ...] = ()
+    chain: EvictionChain | None = None
+    """What becomes of the pods that the drained ones preempt, None if there are none or the user interrupted."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"
 

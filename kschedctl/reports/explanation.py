@@ -20,6 +20,7 @@ from kschedctl.reports.remedies import Remedy
 from kschedctl.reports.searches import SearchedNodes
 from kschedctl.reports.summary import Report, ShortCause, ShortNodes, Summary, standing_against
 from kschedctl.reports.unknown import UnknownKind, reasons, undecided, unless
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_admitted
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.text.counts import counted
 
@@ -175,6 +176,8 @@ class Advice(Document, frozen=True):
     kind: str
     text: str
     node: str = ""
+    claim: str = ""
+    """The name of the PersistentVolumeClaim to look at, in the pod's namespace; empty if it is about no claim."""
 
 
 class VictimReport(Document, frozen=True):
@@ -222,6 +225,39 @@ class DeviceReport(Document, frozen=True):
     consumed_capacity: dict[str, str] = {}
 
 
+class NoLowerPriority(Document, frozen=True):
+    """Why no pod can be evicted: none on the nodes where evictions could make room has a lower priority.
+
+    ``priority`` is the incoming pod's, ``lowest`` and ``highest`` are those of the pods on these nodes, of which
+    ``such_as`` is the first.
+    """
+
+    priority: int
+    lowest: int
+    highest: int
+    nodes: int
+    such_as: str
+
+    @property
+    def words(self) -> str:
+        """Return the sentence that explains why preemption cannot help.
+
+        >>> NoLowerPriority(0, 0, 0, 1, "w2").words
+        "every pod on w2 has the pod's own priority 0, so preemption cannot help"
+        >>> NoLowerPriority(0, 0, 1000, 3, "w2").words
+        "every pod on the 3 nodes has the pod's own priority 0 or a higher one, so preemption cannot help"
+        >>> NoLowerPriority(0, 10, 1000, 2, "w2").words
+        "every pod on both nodes has a higher priority than the pod's 0 (10 or more), so preemption cannot help"
+        """
+        where = {1: self.such_as, 2: "both nodes"}.get(self.nodes, f"the {self.nodes:,} nodes")
+        if self.lowest > self.priority:
+            what = f"a higher priority than the pod's {self.priority:,} ({self.lowest:,} or more)"
+        else:
+            what = f"the pod's own priority {self.priority:,}"
+            what += " or a higher one" if self.highest > self.priority else ""
+        return f"every pod on {where} has {what}, so preemption cannot help"
+
+
 class PreemptionReport(Document, frozen=True):
     """What preemption could do, by the ``plugin`` that decides whom to evict.
 
@@ -244,6 +280,8 @@ class PreemptionReport(Document, frozen=True):
     nominated: str = ""
     terminating: tuple[str, ...] = ()
     plugin: str = "DefaultPreemption"
+    no_lower_priority: NoLowerPriority | None = None
+    """Set if there is no candidate because of the priorities alone."""
 
     @property
     def preempting(self) -> str:
@@ -260,13 +298,21 @@ FINE = ("Schedulable", "Bound", "Finished")
 NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
 
 
+class ClaimWithoutScheduler(Document, frozen=True):
+    """A claim of a WaitForFirstConsumer class whose pod has a node by spec.nodeName, so that nobody binds the claim."""
+
+    claim: str
+    storage_class: str
+
+
 class Explanation(Report, frozen=True):
     """Every field that the conformance contract names has the contract's form; the others are for people.
 
     ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
     (it has ended), Error, or NotCreated: it would be scheduled (``once_created`` says where), but its workload cannot
     create it. ``not_created``: pods that the workload which was asked about could not create.
-    ``stands_for``: the workload that was asked about, of which this is a pod; ``fewer_pods``: why it has no more.
+    ``stands_for``: the workload that was asked about, of which this is a pod; ``fewer_pods``: why it has no more;
+    ``waiting_elsewhere``: what it waits for before any of its pods is created.
     ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
     the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
     ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
@@ -342,6 +388,9 @@ class Explanation(Report, frozen=True):
     searched: SearchedNodes | None = None
     remedies: tuple[Remedy, ...] = ()
     impossible: tuple[str, ...] = ()
+    claims_without_scheduler: tuple[ClaimWithoutScheduler, ...] = ()
+    """Set if the pod's spec.nodeName bypasses the scheduler, which these claims wait for."""
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
 
@@ -350,6 +399,9 @@ class Explanation(Report, frozen=True):
         lacking = self.not_created
         if lacking is not None and not lacking.past:
             return (lacking.workload, "Not created:", lacking.headline)
+        if is_not_admitted(self.waiting_elsewhere):
+            first = self.waiting_elsewhere[0]
+            return (first.resource, first.headline)
         preempting = self.preemption.preempting if self.preemption is not None else ""
         doubts = f", {unless(self.unknown)} ({reasons(self.unknown)})" if undecided(self.unknown) else ""
         verdict = f"{self.verdict}{preempting}{doubts}"
@@ -370,6 +422,7 @@ class Explanation(Report, frozen=True):
             closest=tuple(group.shortened for group in self.groups),
             best={node: self.total[node] for node in by_score[:3]},
             nominated=chosen or "",
+            preemption=preemption.no_lower_priority.words if preemption and preemption.no_lower_priority else "",
             victims=preemption.candidates[chosen].victims if preemption is not None and chosen else (),
             fixes=tuple(remedy.shortened() for remedy in self.remedies),
             advice=tuple(advice.text for advice in self.advice),

@@ -12,6 +12,7 @@ from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, not_admitted
 from kschedctl.text.counts import counted
 
 
@@ -61,6 +62,8 @@ class PendingPods(Report, frozen=True):
     """The groups, those that do not schedule first. ``scope``: where was looked; ``elsewhere``: how many are
     pending outside of it, where none is in it. ``not_created``: the workloads that lack pods which could not be.
 
+    ``waiting_elsewhere``: what waits before kube-scheduler sees a pod of it; ``asked_about``: the objects that were
+    named, where only what waits elsewhere was asked about.
     ``not_replayed`` names what could change an answer but was left out, ``upstream_faults`` kube-scheduler's own faults
     that decide one. ``explained``: some in full, where that was asked for. ``growth``: the nodes that an autoscaler
     makes for all of them, where one is known.
@@ -78,30 +81,48 @@ class PendingPods(Report, frozen=True):
     undecided: bool = False
     explained: tuple[ExplainedPods, ...] = ()
     growth: NodeGrowth | None = None
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    asked_about: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many there are, and of how many causes."""
+        """How many there are, and of how many causes; then how many objects wait elsewhere."""
         pods = sum(len(group.pods) for group in self.groups)
+        waiting = count_by_state(self.waiting_elsewhere)
+        if self.asked_about:
+            if not waiting:
+                return (", ".join(self.asked_about), f"waits for nothing that its status tells{doubt(self.unknown)}")
+            first, *more = self.waiting_elsewhere
+            return (first.resource, first.headline) if not more else (f"{waiting}:", first.resource)
+        if not pods and waiting:
+            return (f"{waiting}:", f"no pod is pending {self.scope}{doubt(self.unknown)}")
         if not pods:
             return ("Nothing is pending", self.scope + doubt(self.unknown))
         causes = counted(len(self.groups), "cause")
-        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{doubt(self.unknown)}",)
+        besides = f"; {waiting}" if waiting else ""
+        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{besides}{doubt(self.unknown)}",)
 
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that could not be created, then the causes."""
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
+        if self.waiting_elsewhere:
+            figures["waitingElsewhere"] = len(self.waiting_elsewhere)
         if self.growth is not None:
             figures |= {"newNodes": self.growth.nodes, "neverScheduled": self.growth.without}
-        pods = (*(lacking.shortened for lacking in self.not_created), *(group.shortened for group in self.groups))
+        pods = (
+            *(lacking.shortened for lacking in self.not_created),
+            *(group.shortened for group in self.groups),
+            *(entry.shortened for entry in self.waiting_elsewhere),
+        )
         return replace(summary, subject=self.scope, pods=pods, figures=figures)
 
     def csv_table(self) -> CsvTable:
-        """Return a row for each pending pod, after one for each workload that lacks pods."""
+        """Return rows for workloads that lack pods, for pending pods, and for what waits elsewhere."""
         missing = [(workload.workload, NOT_CREATED, workload.headline) for workload in self.not_created]
         waiting = [(pod, group.verdict, group.cause) for group in self.groups for pod in group.pods]
-        return CsvTable(("pod", "verdict", "cause"), [*missing, *waiting])
+        elsewhere = [(entry.resource, entry.state.value, entry.headline) for entry in self.waiting_elsewhere]
+        return CsvTable(("pod", "verdict", "cause"), [*missing, *waiting, *elsewhere])
 
     def pod_names(self) -> tuple[str, ...]:
         """Return the pending pods."""
@@ -114,4 +135,5 @@ class PendingPods(Report, frozen=True):
             for group in self.groups
             if group.verdict not in FINE
         ]
-        return [*(workload.gate_problem for workload in self.not_created), *waiting]
+        elsewhere = (entry.gate_problem for entry in not_admitted(self.waiting_elsewhere))
+        return [*(workload.gate_problem for workload in self.not_created), *waiting, *elsewhere]

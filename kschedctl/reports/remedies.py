@@ -1,19 +1,23 @@
 """What would let a pod schedule, as documents: apiVersion kschedctl.dev/v1, kinds Remedies and RemediesOfMany.
 
-Each remedy was replayed: its changes, applied to the objects as they were read, are what was replayed.
+Each remedy was replayed: its changes, applied to the objects as they were read, are what was replayed, with all other
+waiting pods in the queue.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 OWNERS = {"author": "app", "operator": "platform"}
 """Who makes a change: the team of the workload, or that of the cluster."""
@@ -27,7 +31,8 @@ class Remedy(Document, frozen=True):
     typed, or read, to make the changes. ``kinds``: of each change, for --only and --without. ``victims``: the pods that
     the scheduler then evicts to make room, where the workload's other pods change with it in its whole rollout.
     ``restarts``: so many of its pods that run now are replaced. ``alternatives``: where the same can be done as well,
-    each replayed too.
+    each replayed too. ``step``: what the dearest change costs, by which fixes are ordered: "patience", "correction",
+    "room", "neighbour", "wish", "guarantee" or "loss".
 
     ``changes``: of each object, as it was read, either ``{"kind", "namespace", "name", "patch"}`` with RFC 6902
     operations, or ``{"create": object}``, or ``{"delete": {"kind", "namespace", "name"}}``. ``"anew": true`` beside a
@@ -47,6 +52,9 @@ class Remedy(Document, frozen=True):
     owner: str = ""
     owner_patch: JsonDict = {}
     restarts: int = 0
+    step: str = ""
+    chain: EvictionChain | None = None
+    """What becomes of the victims once their controllers recreate them; None without victims."""
     holds: bool | None = None
     """Whether the pod gets a node when, after the fix, all waiting pods are tried in the queue's order; None if this
     was not replayed."""
@@ -54,13 +62,33 @@ class Remedy(Document, frozen=True):
     """The waiting pods that take the room that the fix makes, so that the pod still waits; empty if the fix holds."""
     also_places: tuple[str, ...] = ()
     """The other waiting pods that get a node with the fix, and get none without it."""
+    needs_values: tuple[str, ...] = ()
+    """The fields whose values only the user knows. A fix with such a field is described, and never called verified."""
+    manifests: tuple[JsonDict, ...] = ()
+    """The objects to complete and to create after the commands. The API server refuses them while a field is empty."""
+
+    @property
+    def drawbacks(self) -> tuple[str, ...]:
+        """Return what is against the fix, as clauses that follow "but": who takes the room first, what is given up."""
+        drawbacks = []
+        if self.rivals:
+            verb = "takes" if len(self.rivals) == 1 else "take"
+            drawbacks.append(f"the pod still waits: {first_few(self.rivals)} {verb} the room first")
+        elif self.holds is False:
+            drawbacks.append("the pod still waits once all waiting pods were tried")
+        return (*drawbacks, *([self.weakens] if self.weakens else []))
+
+    @property
+    def gain(self) -> str:
+        """Return how many other waiting pods the fix places, as a clause; empty for none."""
+        return f"also places {counted(len(self.also_places), 'other')}" if self.also_places else ""
 
     def shortened(self, clears: int = 0) -> ShortFix:
         """``clears``: how many pods get a node with it."""
         return ShortFix(
             summary=self.summary,
             owner=OWNERS[self.by],
-            but=self.weakens or "",
+            but="; ".join(self.drawbacks),
             nodes=self.opens[:3],
             clears=clears,
             commands=self.commands[:4],
@@ -68,6 +96,11 @@ class Remedy(Document, frozen=True):
             rival_count=len(self.rivals),
             also_places=len(self.also_places),
         )
+
+
+def complete_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Return the remedies with those that need values last, otherwise in the same order."""
+    return tuple(sorted(remedies, key=lambda remedy: bool(remedy.needs_values)))
 
 
 class SearchReport(Document, frozen=True):

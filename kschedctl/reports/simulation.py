@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.gate_problem import GateProblem, with_pod_count
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, refused
@@ -16,7 +17,8 @@ from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.text.counts import counted, first_few
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted, not_admitted
+from kschedctl.text.counts import counted
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -83,7 +85,7 @@ class EvictedPod(Document, frozen=True):
 
     ``fate``, where it is known: Moved to the node ``target`` once its controller made it again, Pending since it fits
     nowhere, or Lost since nobody makes it again. ``round``: 1 if the preemptor was not evicted itself before, 2 if the
-    preemptor is the replacement of a pod of round 1, and so on. A pod that is evicted several times is listed each time.
+    preemptor is the replacement of a pod of round 1, and so on. A pod that is evicted twice is listed twice.
     """
 
     pod: Annotated[str, Column("evicted pod", keep=True)]
@@ -95,56 +97,13 @@ class EvictedPod(Document, frozen=True):
     fate: str = ""
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
     round: int = 1
+    tied: tuple[str, ...] = ()
+    """Pods of the node that are equal in priority and start: kube-scheduler may evict one of them instead."""
 
     @property
     def gate_problem(self) -> GateProblem:
         """Return what a CI gate objects to."""
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
-
-
-class EvictionChain(Document, frozen=True):
-    """What becomes of evicted pods until nothing moves. Each pod is counted once, by where it is in the end."""
-
-    evicted: int
-    """Pods that were evicted at least once."""
-    moved: int
-    """Pods that run on another node than the one from which they were evicted first."""
-    returned: int
-    """Pods that run on the node from which they were evicted first."""
-    pending: int
-    lost: int
-    """Pods that no controller recreates."""
-    rounds: int = 1
-    preempting: tuple[str, ...] = ()
-    """Evicted pods whose replacements evict others, by their keys."""
-    evicted_in_turn: tuple[str, ...] = ()
-    """Pods that replacements of evicted pods evict, by their keys."""
-    outrun: tuple[str, ...] = ()
-    """Preemptors, by their keys, whose victims come back to the node before them again and again."""
-
-    @property
-    def sentence(self) -> str:
-        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, ...``."""
-        fates = (
-            (self.moved, "comes back elsewhere", "come back elsewhere"),
-            (self.returned, "returns to its node", "return to their nodes"),
-            (self.pending, "stays Pending", "stay Pending"),
-            (self.lost, "is gone for good", "are gone for good"),
-        )
-        parts = ", ".join(counted(number, one, many) for number, one, many in fates if number)
-        text = f"evicts {counted(self.evicted, 'pod')}: {parts}" if parts else f"evicts {counted(self.evicted, 'pod')}"
-        if self.evicted_in_turn:
-            replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")
-            text += f"; {replacements} {first_few(self.evicted_in_turn)} in turn"
-        if self.outrun:
-            waits = "waits on" if len(self.outrun) == 1 else "wait on"
-            text += f"; replacements take the node again before {first_few(self.outrun)}, which {waits}"
-        return text
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether there is more to the chain than pods that are evicted once and come back elsewhere."""
-        return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 
 class Headroom(Document, frozen=True):
@@ -211,6 +170,8 @@ class SimulationReport(Report, frozen=True):
     ``interrupted``: this is what was known when the user stopped it.
     ``not_created``: workloads of which quotas or LimitRanges refuse pods.
     ``growth``: the nodes that an autoscaler makes for those of ``pending``, where it was asked.
+    ``waiting_elsewhere``: what of the manifests, or of the cluster whose pending pods take part, has no pods that
+    kube-scheduler sees.
     ``chain``: what becomes of the ``evicted`` pods in the end, None if there are none or the user interrupted.
     """
 
@@ -240,6 +201,7 @@ class SimulationReport(Report, frozen=True):
     search_start: SearchStart | None = None
     not_created: tuple[NotCreated, ...] = ()
     growth: NodeGrowth | None = None
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     chain: EvictionChain | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
@@ -249,6 +211,9 @@ class SimulationReport(Report, frozen=True):
         total, runs = self.placed + self.unplaced, self.variation
         if self.not_created and not total:
             return ("Not created:", f"{refused(self.not_created)}{doubt(self.unknown)}")
+        waiting = count_by_state(self.waiting_elsewhere)
+        if not total and waiting and not self.interrupted:
+            return ("No pod to schedule:", f"{waiting}{doubt(self.unknown)}")
         if not total:
             return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
         unplaced, placed = str(runs.pending) if runs else f"{self.unplaced:,}", f"{self.placed:,}"
@@ -256,18 +221,20 @@ class SimulationReport(Report, frozen=True):
             placed = str(runs.placed)
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
         sentence = f"{placed} of {counted(total, 'pod')} {'gets' if total == 1 else 'get'} a node{self._besides}"
-        sentence = f"{sentence}{doubt(self.unknown)}"
+        sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{doubt(self.unknown)}"
         if self.growth:
             return self._with_growth(self.growth)
         if self.not_created:
             return ("Not created:", f"{refused(self.not_created)}; {sentence}")
-        return ("All scheduled:" if unplaced == "0" else verdict, sentence)
+        scheduled = "Scheduled:" if waiting else "All scheduled:"
+        return (scheduled if unplaced == "0" else verdict, sentence)
 
     @property
     def good(self) -> bool:
         """Whether all pods are created and get a node, in each run."""
         unplaced = self.variation.pending.most if self.variation else self.unplaced
-        return not (self.not_created or (self.growth.without if self.growth else unplaced))
+        unplaced = self.growth.without if self.growth else unplaced
+        return not (self.not_created or unplaced or is_not_admitted(self.waiting_elsewhere))
 
     def _with_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """How many pods get a node now, and how many once nodes come."""
@@ -277,13 +244,17 @@ class SimulationReport(Report, frozen=True):
         return (without if growth.without else "All scheduled:", f"{now}, {later}{doubt(self.unknown)}")
 
     @property
+    def evicted_pods(self) -> int:
+        """How many pods are evicted; one that is evicted several times counts once."""
+        return len({pod.pod for pod in self.evicted})
+
+    @property
     def _besides(self) -> str:
         """Who is evicted, and which rollouts are stuck."""
         chain = self.chain
         homeless = chain.pending + chain.lost if chain else 0
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
-        pods = {pod.pod for pod in self.evicted}
-        evicted = f", {counted(len(pods), 'pod')} evicted" if pods else ""
+        evicted = f", {counted(self.evicted_pods, 'pod')} evicted" if self.evicted else ""
         evicted += f", {homeless:,} of them without another node" if homeless else ""
         return f"{evicted}, {counted(stuck, 'rollout')} stuck" if stuck else evicted
 
@@ -295,13 +266,16 @@ class SimulationReport(Report, frozen=True):
             if self.not_created
             else "Not all scheduled"
             if self.unplaced
+            else "Scheduled, others wait elsewhere"
+            if self.waiting_elsewhere
             else "All scheduled",
             pods=(
                 *(lacking.shortened for lacking in self.not_created),
                 *(pods.shortened for pods in self.pending),
+                *(entry.shortened for entry in self.waiting_elsewhere),
             ),
-            victims=tuple(evicted.pod for evicted in self.evicted),
-            figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": len(self.evicted)},
+            victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
+            figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
 
     def csv_table(self) -> CsvTable:
@@ -320,5 +294,6 @@ class SimulationReport(Report, frozen=True):
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
+            *(entry.gate_problem for entry in not_admitted(self.waiting_elsewhere)),
             *(pod.gate_problem for pod in self.evicted),
         ]

@@ -65,7 +65,7 @@ class ShortNodes(Document, frozen=True):
 
 
 class ShortFix(Document, frozen=True):
-    """A change that was verified by replay. ``owner``: app or platform team; ``but``: what it gives up."""
+    """A change that was replayed. ``owner``: app or platform team; ``but``: its drawbacks, such as what it gives up."""
 
     summary: str
     owner: str
@@ -112,6 +112,8 @@ class Summary(Document, frozen=True):
     pods: tuple[ShortPods, ...] = ()
     fixes: tuple[ShortFix, ...] = ()
     advice: tuple[str, ...] = ()
+    preemption: str = ""
+    """Why preemption cannot help, if it is because of the priorities of the pods."""
     figures: dict[str, int] = {}
     doubts: tuple[str, ...] = ()
     next: tuple[str, ...] = ()

@@ -11,11 +11,12 @@ from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, fate, is_named, kind_of, known_as
+from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, fate, is_named, kind_of, known_as
 from kschedctl.api.newer_versions import taken
 from kschedctl.api.observed.api_server import ApiServerInstance, api_server_of
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.observed.events import is_passed_over
+from kschedctl.api.operator_resources import custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import OF_KARPENTER, POD_HOLDERS, unknown_fields
@@ -125,6 +126,10 @@ class Collector:
         elif self.wanted(known_as(kind, version), version, place):
             newer = is_newer_kind(known_as(kind, version), version)
             (self._newer if newer else self._object)(document, known_as(kind, version), place)
+        elif may_create_pods(document):
+            resource = custom_resource(document)
+            check_names(resource.metadata, lambda: place)
+            self.add(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
             self.skipped[kind] += 1
         self.autoscaler = self.autoscaler or autoscaler_of(document)

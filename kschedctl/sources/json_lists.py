@@ -15,11 +15,13 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.api_versions import group_of
 from kschedctl.api.decoding import json_decoder
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import known_as
 from kschedctl.api.observed import api_server, autoscaler
 from kschedctl.api.observed.command_lines import ContainerOwner
+from kschedctl.api.operator_resources import is_custom_group
 from kschedctl.api.versions_read import is_newer_kind
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
@@ -169,6 +171,8 @@ class ListReader:
         version = meta.api_version or self._version
         kind = known_as(meta.kind or self._kind, version)
         if not self._collector.wanted(kind, version, place):
+            if is_custom_group(group_of(version)):
+                raise msgspec.ValidationError(version)  # whether its operator makes pods is seen in its fields
             self._collector.skipped[kind] += 1
             return
         self._kinds.add(kind)

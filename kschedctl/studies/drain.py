@@ -33,7 +33,7 @@ from kschedctl.studies.controllers.admissions import Admissions
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.what_if.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.what_if.over_runs import over_runs, try_seeds
-from kschedctl.studies.what_if.placements import evictions, headroom, pending_groups, pod_counts
+from kschedctl.studies.what_if.placements import eviction_chain, evictions, headroom, pending_groups, pod_counts
 from kschedctl.studies.what_if.settling import come_back
 from kschedctl.studies.what_if.shared_cluster import (
     SharedCluster,
@@ -136,6 +136,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) ->
         **_basis(draining),
         interrupted=simulation.interrupted,
         not_created=not_created,
+        chain=eviction_chain(simulation, evicted),
     )
 
 

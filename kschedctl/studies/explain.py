@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypedDict
 
 import numpy as np
@@ -28,7 +28,8 @@ from kschedctl.reports.explanation import (
 )
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.unknown import UnknownKind, reasons
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_admitted
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.messages import fit_error
@@ -55,6 +56,7 @@ from kschedctl.studies.controllers.manifests import sort_out
 from kschedctl.studies.controllers.other_priority import as_if
 from kschedctl.studies.why import doubts
 from kschedctl.studies.why.advice import advice
+from kschedctl.studies.why.bypassed_scheduler import claims_without_scheduler
 from kschedctl.studies.why.causes import causes
 from kschedctl.studies.why.eliminations import eliminations, node_groups, node_reports
 from kschedctl.studies.why.extenders import extended
@@ -106,11 +108,22 @@ def explain_stand_in(asked: AskedPod) -> Explanation:
     report = explain_pod(asked.scheduler, asked.pod) if asked.is_known else _of_nothing(asked)
     left = (*report.not_replayed, *_limits(asked))
     hidden = _hidden(asked) if report.verdict in FINE else ()
+    left += () if report.verdict in FINE else tuple(_hooks_in_words(asked))
     unknown = together((report.unknown, asked.unread, hidden))
     undecided = report.undecided or bool(hidden)
     report = replace(report, stands_for=asked.note, not_replayed=left, unknown=unknown, undecided=undecided)
     report = replace(report, fewer_pods=asked.fewer)
-    return unless_not_created(report, asked.not_created)
+    return _unless_waiting(unless_not_created(report, asked.not_created), asked.waiting_elsewhere)
+
+
+def _unless_waiting(report: Explanation, waiting: tuple[WaitingElsewhere, ...]) -> Explanation:
+    """Return the explanation of a pod whose workload waits elsewhere: until that lets it start it has no pods."""
+    report = replace(report, waiting_elsewhere=waiting)
+    if not is_not_admitted(waiting) or report.verdict not in FINE:
+        return report
+    once = OnceCreated(report.verdict, report.headline) if report.headline else None
+    headline = f"{waiting[0].resource} {waiting[0].headline}"
+    return replace(report, verdict=NOT_CREATED, headline=headline, once_created=once, undecided=False)
 
 
 def _hidden(asked: AskedPod) -> tuple[UnknownKind, ...]:
@@ -119,6 +132,16 @@ def _hidden(asked: AskedPod) -> tuple[UnknownKind, ...]:
     refused = asked.not_created is not None
     hooks = hooks_not_asked(cluster, [asked.pod] if namespaces else [], refused=refused)
     return hooks if refused else (*unread_limits(cluster, namespaces), *hooks)
+
+
+def _hooks_in_words(asked: AskedPod) -> Iterator[str]:
+    """Yield, in one line, the webhooks and policies that would be asked about a pod that has to be created first.
+
+    They do not make it undecided that the pod as it is written fits nowhere.
+    """
+    hooks = hooks_not_asked(asked.scheduler.cluster, [asked.pod] if _to_create(asked) else [])
+    if hooks:
+        yield f"admission, which may refuse or change the pod: {reasons(hooks)}"
 
 
 def _limits(asked: AskedPod) -> tuple[str, ...]:
@@ -208,6 +231,8 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         version = scheduler.cluster.kube_version
         profile = pod.spec.scheduler_name
         report = Explanation(pod=pod.key, verdict=settled, headline="", scheduler_name=profile, kube_version=version)
+        if settled == "Bound":
+            report = replace(report, claims_without_scheduler=claims_without_scheduler(pod, scheduler.view))
         if framework is None and settled == "NotResponsible" and not info.terminating:
             report = decided_elsewhere(replace(report, pod_group=gang_report(scheduler, None, pod)))
     else:

@@ -11,15 +11,16 @@ from msgspec.structs import replace
 from kschedctl.admission.unknown import ALWAYS_THERE
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import identity
+from kschedctl.api.workloads import Job, identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.unknown import ClusterBasis
+from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -40,6 +41,7 @@ from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.controllers.template_claims import claims_within_quotas
 from kschedctl.studies.growth import grow
 from kschedctl.studies.pending import explained_in_full
+from kschedctl.studies.waiting_elsewhere.find import find_waiting_elsewhere
 from kschedctl.studies.what_if.over_runs import try_seeds, variation
 from kschedctl.studies.what_if.placements import (
     domain_keys,
@@ -69,7 +71,8 @@ class Deployed(SharedCluster):
     ``in_full``: seed -> how many kinds of pods without a node are explained to the single node, if any.
     ``not_created``: of which workloads pods are refused; ``counted``: the namespaces whose pods pass admission, and
     whether all of admission. ``autoscaler``: makes nodes for pods that find no room.
-    ``admissions``: what the pods of workloads that are ``rolled`` out meet as they come.
+    ``admissions``: what the pods of workloads that are ``rolled`` out meet as they come. ``suspended``: Jobs among the
+    manifests that make no pods until they are resumed.
     """
 
     changes: Sequence[Change] = ()
@@ -82,6 +85,7 @@ class Deployed(SharedCluster):
     autoscaler: Autoscaler | None = None
     admissions: Admissions | None = None
     rolled: Sequence[Struct] = ()
+    suspended: Sequence[StoredJob] = ()
 
 
 def simulate(
@@ -119,8 +123,25 @@ def simulate(
     shared.in_full, shared.autoscaler = {seed: in_full}, autoscaler
     shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     if runs == 1:
-        return run_scene(shared, seed, progress.begin("Scheduling", len(shared.workloads) + len(shared.others)))
-    return _of_several(shared, range(seed, seed + runs), workers, progress)
+        begun = progress.begin("Scheduling", len(shared.workloads) + len(shared.others))
+        report = run_scene(shared, seed, begun)
+    else:
+        report = _of_several(shared, range(seed, seed + runs), workers, progress)
+    return _with_waiting_elsewhere(report, shared, new_only=not waiting)
+
+
+def _with_waiting_elsewhere(
+    report: reports.SimulationReport, shared: Deployed, *, new_only: bool
+) -> reports.SimulationReport:
+    """Return the report with what waits elsewhere; ``new_only``: of the manifests, not of the cluster before."""
+    elsewhere = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended}))
+    waiting = tuple(entry for entry in elsewhere if not (new_only and entry.exists))
+    certain = not report.good and not report.undecided
+    return replace(
+        report,
+        waiting_elsewhere=waiting,
+        undecided=not (certain or is_not_admitted(waiting)) and (report.undecided or is_not_checked(waiting)),
+    )
 
 
 def _of_several(shared: Deployed, seeds: range, workers: Workers, progress: Progress) -> reports.SimulationReport:
@@ -328,6 +349,11 @@ def prepare(
         counted=admissions.namespaces(asking),
         admissions=admissions if asking and rollout else None,
         rolled=asking,
+        suspended=[
+            StoredJob(job.metadata, StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True))
+            for job in workloads
+            if isinstance(job, Job) and job.spec.suspend
+        ],
     )
 
 

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows
 from kschedctl.api.labels import SelectorError
 from kschedctl.api.ownership import Owner, controller_of, owner_of
 from kschedctl.reports.audit.topology import BrokenDomain, LostDomain, SpreadPromise, WorkloadDomains
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD, NAME, SOFT, SpreadConstraint
-from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, count
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, count, find_emptiest_domain
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -187,7 +188,19 @@ def promises(scheduler: Scheduler, workloads: Workloads) -> Iterator[tuple[int, 
         known: set[tuple[str, SpreadConstraint]] = set()
         for info in (infos[number] for number in numbers if infos[number].spec.topology_spread_constraints):
             for action, counted in _counted(scheduler, info, known):
-                yield workload, _promise(str(workloads.owners[workload]), action, counted, info)
+                promise = _promise(str(workloads.owners[workload]), action, counted, info)
+                yield workload, _with_unusable_domain(promise, counted, info, scheduler.view)
+
+
+def _with_unusable_domain(promise: SpreadPromise, counted: DomainCounts, info: PodInfo, view: Fork) -> SpreadPromise:
+    """Return the promise with the reason why its emptiest domain counts, if pods of the workload cannot go there."""
+    if promise.holds or promise.domains < promise.min_domains:
+        return promise
+    emptiest = find_emptiest_domain(counted, info, view, False, promise.least_pods)
+    if emptiest is None or not emptiest.policy:
+        return promise
+    words = emptiest.words(promise.least_pods)
+    return replace(promise, least=emptiest.domain, least_why=words, least_policy=emptiest.policy)
 
 
 def _counted(
@@ -222,6 +235,7 @@ def _promise(workload: str, action: str, counted: DomainCounts, info: PodInfo) -
         when_unsatisfiable=action,
         max_skew=constraint.max_skew,
         min_domains=constraint.min_domains,
+        min_domains_set=constraint.min_domains > 1,
         domains=len(counts),
         pods=int(counts.sum()),
         skew=actual,

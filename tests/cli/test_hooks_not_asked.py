@@ -76,3 +76,17 @@ def test_who_was_created_passed_them(run: Run, write: Write) -> None:
     running["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner]}
     cluster = write(node("n1"), node("n2"), SHOP, running | {"status": {"phase": "Running"}}, *webhook(PODS))
     assert run("drain", "n1", "-f", cluster).code == 0
+
+
+def test_a_pod_that_fits_nowhere_has_its_hooks_named(run: Run, write: Write) -> None:
+    """That it does not fit is decided all the same, as of a pod that is there no hook is named."""
+    hooks = [*webhook(PODS, "MutatingWebhookConfiguration"), *policy(PODS, "Deny")]
+    large = pod("large", namespace="shop")
+    large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "99"}}
+    cluster, manifest = write(node("n1"), SHOP, *hooks), write(large, name="large.json")
+    found = run("explain", "shop/large", "-f", manifest, "-f", cluster)
+    assert found.code == 1
+    words = " ".join(found.out.split())
+    assert "AdmissionWebhooks, AdmissionPolicies are not asked: h" in words
+    large["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    assert "are not asked" not in run("explain", "shop/large", "-f", write(large, node("n1"), SHOP, *hooks)).out

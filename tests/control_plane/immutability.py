@@ -20,11 +20,13 @@ OF_VOLUME = {
 }
 
 
-def refusal(old: Json, new: Json) -> str:
+def refusal(old: Json, new: Json, subresource: str = "") -> str:
     """Why the update is refused; empty where it is not."""
     for name in SYSTEM:
         if (old["metadata"].get(name) or "") != (new["metadata"].get(name) or ""):
             return f"metadata.{name}: field is immutable"
+    if subresource == "resize":
+        return _resize(old, new)
     return RULES.get(old["kind"], _nothing)(old, new)
 
 
@@ -63,6 +65,27 @@ def _pod(old: Json, new: Json) -> str:
     if [each for each in known if each not in now]:
         return "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"
     return ""
+
+
+def _resize(old: Json, new: Json) -> str:
+    """Return why a resize is refused. Upstream: ValidatePodResize in pkg/apis/core/validation (v1.36)."""
+    if old["kind"] != "Pod":
+        return "the server could not find the requested resource"
+    if _without_resources(_spec(old)) != _without_resources(_spec(new)):
+        return "spec: Forbidden: only cpu and memory resources are mutable"
+    return ""
+
+
+def _without_resources(spec: Json) -> Json:
+    """Return a pod's spec without the cpu and memory of its containers."""
+    parts = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
+    fixed = {}
+    for name, containers in parts.items():
+        fixed[name] = [
+            {**each, "resources": {f: _less(own, {"cpu", "memory"}) for f, own in each.get("resources", {}).items()}}
+            for each in containers
+        ]
+    return {**spec, **fixed}
 
 
 def _without_images(spec: Json) -> Json:

@@ -121,12 +121,12 @@ class Client(Store):
     def create(self, document: Json) -> Json:
         return self._request("POST", path_of(Key.of(document)).rpartition("/")[0], document)
 
-    def update(self, document: Json, why: str = "") -> Json:
+    def update(self, document: Json, why: str = "", subresource: str = "") -> Json:
         return self._request("PUT", path_of(Key.of(document)), document)
 
-    def patch(self, key: Key, patch: Any, sort: str) -> Json:
+    def patch(self, key: Key, patch: Any, sort: str, subresource: str = "") -> Json:
         content_type = next(name for name, own in SORTS.items() if own == sort)
-        return self._request("PATCH", path_of(key), patch, content_type)
+        return self._request("PATCH", f"{path_of(key)}/{subresource}".rstrip("/"), patch, content_type)
 
     def delete(self, key: Key) -> None:
         self._request("DELETE", path_of(key))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from control_plane.immutability import refusal
 from control_plane.patches import json_patch, merge_patch, strategic_patch
+from control_plane.validation import creation_refusal
 
 Json = dict[str, Any]
 CLUSTER_SCOPED = {
@@ -73,7 +74,9 @@ class Store:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def create(self, document: Json) -> Json:
-        found = _filled_in(document)
+        if reason := creation_refusal(document):
+            raise RefusedError(f'The {document["kind"]} "{document["metadata"]["name"]}" is invalid: {reason}')
+        found = deepcopy(document)
         key, meta = Key.of(found), found["metadata"]
         if key in self.objects:
             raise RefusedError(f'Error from server (AlreadyExists): {key.kind} "{key.name}" already exists')
@@ -92,18 +95,18 @@ class Store:
         self.log.append(f"created {key}")
         return found
 
-    def update(self, document: Json, why: str = "updated") -> Json:
+    def update(self, document: Json, why: str = "updated", subresource: str = "") -> Json:
         """The object replaced, less its status, which only controllers write. Raises RefusedError."""
         key = Key.of(document)
         old = self.read(key)
-        if reason := refusal(old, document):
+        if reason := refusal(old, document, subresource):
             raise RefusedError(f'The {key.kind} "{key.name}" is invalid: {reason}')
         self.objects[key] = {**deepcopy(document), **({"status": old["status"]} if "status" in old else {})}
         self.log.append(f"{why} {key}")
         return self.objects[key]
 
-    def patch(self, key: Key, patch: Any, sort: str) -> Json:
-        return self.update(patched(self.read(key), patch, sort), "patched")
+    def patch(self, key: Key, patch: Any, sort: str, subresource: str = "") -> Json:
+        return self.update(patched(self.read(key), patch, sort), "patched", subresource)
 
     def delete(self, key: Key) -> None:
         """Gone at once, with all that it owned. Raises RefusedError where finalizers keep it."""
@@ -179,15 +182,6 @@ def claims_of(pod: Json) -> list[str]:
     return found
 
 
-def _filled_in(document: Any) -> Any:
-    """A copy, as an operator fills the blanks in."""
-    if isinstance(document, dict):
-        return {key: _filled_in(value) for key, value in document.items()}
-    if isinstance(document, list):
-        return [_filled_in(each) for each in document]
-    return "filled-in" if document == "FILL-IN" else document
-
-
 def _admit(pod: Json, store: Store) -> None:
     """What admission and the registry make of a new pod: its priority, and label keys in its selectors."""
     spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
@@ -197,6 +191,7 @@ def _admit(pod: Json, store: Store) -> None:
     value = named["value"] if named else 0
     if spec.get("priority") not in (None, value):
         raise RefusedError("the integer value of priority must not be provided in pod spec")
+    _admit_runtime_class(spec, store)
     spec["priority"] = value
     if named and named.get("preemptionPolicy"):
         spec["preemptionPolicy"] = named["preemptionPolicy"]
@@ -206,6 +201,37 @@ def _admit(pod: Json, store: Store) -> None:
         own = (spec.get("affinity") or {}).get(field) or {}
         for term in own.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
             _merge_keys(term, labels)
+
+
+def _admit_runtime_class(spec: Json, store: Store) -> None:
+    """Add what the pod's RuntimeClass asks for, or refuse a pod that contradicts it.
+
+    Upstream: plugin/pkg/admission/runtimeclass/admission.go (v1.36).
+    """
+    name = spec.get("runtimeClassName")
+    if not name:
+        if spec.get("overhead"):
+            raise RefusedError("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        return
+    runtime_class = store.get(Key("RuntimeClass", "", name))
+    if runtime_class is None:
+        raise RefusedError(f'pod rejected: RuntimeClass "{name}" not found')
+    overhead = (runtime_class.get("overhead") or {}).get("podFixed") or {}
+    if (spec.get("overhead") or overhead) != overhead:
+        raise RefusedError("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+    if overhead:
+        spec["overhead"] = dict(overhead)
+    scheduling = runtime_class.get("scheduling") or {}
+    selector = spec.get("nodeSelector") or {}
+    for key, value in (scheduling.get("nodeSelector") or {}).items():
+        if selector.get(key, value) != value:
+            raise RefusedError(f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}")
+    if scheduling.get("nodeSelector"):
+        spec["nodeSelector"] = {**selector, **scheduling["nodeSelector"]}
+    tolerations = spec.get("tolerations") or []
+    added = [each for each in scheduling.get("tolerations") or () if each not in tolerations]
+    if added:
+        spec["tolerations"] = [*tolerations, *added]
 
 
 def _merge_keys(term: Json, labels: Json) -> None:

@@ -26,7 +26,7 @@ def objects() -> list[JsonObject]:
 
 
 def find(items: list[JsonObject], kind: str, name: str) -> JsonObject:
-    return next(i for i in items if i["kind"] == kind and i["metadata"]["name"] == name)  # type: ignore[call-overload, index]
+    return next(i for i in items if i["kind"] == kind and i["metadata"]["name"] == name)
 
 
 def test_the_cause_names_the_resize_and_what_the_pod_runs_with() -> None:
@@ -58,11 +58,11 @@ def test_a_resize_that_reserves_nothing_is_not_named(reason: str) -> None:
     items = objects()
     grower = find(items, "Pod", "grower")
     if reason:
-        grower["status"]["conditions"][1]["reason"] = reason  # type: ignore[index, call-overload]
+        grower["status"]["conditions"][1]["reason"] = reason
     else:
-        del grower["status"]["conditions"][1]  # type: ignore[attr-defined, index, call-overload]
+        del grower["status"]["conditions"][1]
         for field in ("allocatedResources", "resources"):
-            del grower["status"]["containerStatuses"][0][field]  # type: ignore[attr-defined, index, call-overload]
+            del grower["status"]["containerStatuses"][0][field]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(items), "default/late")
     assert "deferred" not in report.headline
     assert report.verdict == ("Schedulable" if reason else "Unschedulable")
@@ -72,10 +72,10 @@ def test_limits_are_reverted_too_so_that_the_quality_of_service_stays() -> None:
     """A Guaranteed pod, whose requests and limits were resized together, would otherwise become Burstable."""
     items = objects()
     grower = find(items, "Pod", "grower")
-    container = grower["spec"]["containers"][0]  # type: ignore[index, call-overload]
-    container["resources"]["limits"] = {"cpu": "12"}  # type: ignore[index, call-overload]
-    status = grower["status"]["containerStatuses"][0]  # type: ignore[index, call-overload]
-    status["resources"]["limits"] = {"cpu": "500m"}  # type: ignore[index, call-overload]
+    container = grower["spec"]["containers"][0]
+    container["resources"]["limits"] = {"cpu": "12"}
+    status = grower["status"]["containerStatuses"][0]
+    status["resources"]["limits"] = {"cpu": "500m"}
     report = kschedctl.remedies(kschedctl.Cluster.from_objects(items), "default/late")
     patch = json.loads(shlex.split(report.remedies[0].commands[0])[-1])
     assert patch["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "500m"}, "limits": {"cpu": "500m"}}

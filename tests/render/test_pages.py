@@ -159,7 +159,9 @@ def test_advice_has_the_command_for_it_only_where_it_can_be_typed() -> None:
     report = replace(UNSCHEDULABLE, advice=(advice,))
     assert "  - Once n2 is uncordoned the pod fits there\n  kubectl uncordon n2\n\n" in text(report)
     shown = json.loads(RENDERERS["json"](report, Style()))
-    assert shown["advice"] == [{"kind": "Uncordon", "text": "Once n2 is uncordoned the pod fits there", "node": "n2"}]
+    assert shown["advice"] == [
+        {"kind": "Uncordon", "text": "Once n2 is uncordoned the pod fits there", "node": "n2", "claim": ""}
+    ]
 
 
 def test_advice_and_what_was_left_out() -> None:
@@ -254,12 +256,18 @@ def test_every_page_is_where_the_table_says(page: str) -> None:
 
 
 def test_names_in_commands_are_quoted_for_a_shell() -> None:
-    advice = (Advice("LookAtNode", "Look at it", "n2; rm -rf /"), Advice("LookAtClaim", "Look at the claim"))
+    advice = (
+        Advice("LookAtNode", "Look at it", "n2; rm -rf /"),
+        Advice("LookAtClaim", "Look at the claim", claim="data; reboot"),
+        Advice("LookAtClaim", "No claim is there"),
+    )
     assert section(text(replace(UNSCHEDULABLE, advice=advice)), "What to do next") == [
         "  - Look at it",
         "  kubectl describe node 'n2; rm -rf /'",
         "  - Look at the claim",
-        "  kubectl describe pvc -n shop",
+        "  kubectl describe pvc -n shop 'data; reboot'",
+        "  - No claim is there",
+        "  kubectl get pvc -n shop",
     ]
 
 

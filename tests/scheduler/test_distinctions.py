@@ -138,3 +138,18 @@ def test_a_label_that_no_node_has_tells_none_apart() -> None:
     domains = view.nodes.label("rack")
     distinction = Distinction(domains, lambda: np.zeros(0, np.int64))
     assert distinction.at(np.arange(2)).tolist() == [0, 0]
+
+
+def test_every_row_is_refused_if_no_node_has_the_topology_key() -> None:
+    """Upstream refuses nodes without the label: "node(s) didn't match pod topology spread constraints (missing required
+    label)"; with no label value anywhere there is no domain to count pods in."""
+    nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
+    constraint = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "topologySpreadConstraints": [constraint]}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec}
+    scheduler = Scheduler(Cluster.from_objects([*nodes, pod]))
+    framework, view = scheduler.framework("default-scheduler"), scheduler.view
+    assert framework is not None
+    (plugin,) = [plugin for plugin in framework.at("filter") if plugin.name == "PodTopologySpread"]
+    verdicts = plugin.verdicts(view.pods.infos[0], view)
+    assert verdicts.refused(np.array([0, 1])).tolist() == [True, True]

@@ -125,7 +125,8 @@ def test_a_budget_that_is_broken_by_an_eviction_is_told() -> None:
     documents = [node("n1", cpu="2"), owned, pod("p", cpu="2", priority=10), HIGH, budget]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert found.weakens == (
-        "it goes before pods of lower priority; evicts d/equal (1 of them against a PodDisruptionBudget)"
+        "it goes before pods of lower priority; evicts d/equal (1 of them against a PodDisruptionBudget), which stays"
+        " Pending"
     )
 
 

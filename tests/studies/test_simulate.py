@@ -300,6 +300,23 @@ def lottery() -> tuple[list[Json], Json]:
     return [node("n1", "a"), node("n2", "b")], workload("Deployment", spec={"replicas": 1})
 
 
+@pytest.mark.parametrize("important", [False, True])
+def test_a_stateful_set_goes_on_once_its_first_pod_has_a_node(important: bool) -> None:
+    """The Job's three pods are created meanwhile, wherever they stand among the manifests: one of 4 places is left.
+
+    A StatefulSet of higher priority has its second pod evict one of the Job.
+    """
+    template = pod_spec(**({"priorityClassName": "high"} if important else {}))
+    high: Json = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
+    manifests = [workload("StatefulSet", "db", {"replicas": 2}, template), workload("Job", "run", {"parallelism": 3})]
+    for order in (manifests, manifests[::-1]):
+        report = run([node("n1"), high], *order)
+        waiting = [pod for group in report.pending for pod in group.pods]
+        assert len(waiting) == 1
+        assert (waiting == ["d/db-1"]) == (not important)
+        assert len(report.evicted) == int(important)
+
+
 def test_runs_tell_how_ties_vary() -> None:
     objects, manifest = lottery()
     report = run(objects, manifest, runs=8)

@@ -166,8 +166,10 @@ def remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
     for number, remedy in enumerate(remedies.remedies, 1):
         subject = Openable(REMEDY, str(number))
         lines += [ListLine(text, "", subject) for text in wrapped(f"{number:>2} {remedy.summary}", width, "   ")]
-        if remedy.weakens:
-            lines += [ListLine(f"   {text}", WARNING, subject) for text in wrapped(f"but {remedy.weakens}", width - 3)]
+        for drawback in remedy.drawbacks:
+            lines += [ListLine(f"   {text}", WARNING, subject) for text in wrapped(f"but {drawback}", width - 3)]
+        if remedy.gain:
+            lines += [ListLine(f"   {text}", "dim", subject) for text in wrapped(remedy.gain, width - 3)]
         lines += [ListLine(f"   {text}", "dim", subject) for text in wrapped(_opens(remedy), width - 3, most=2)]
     if remedies.impossible:
         lines.append(ListLine("What cannot help" if remedies.remedies else "No fix was found", "bold"))
@@ -195,7 +197,8 @@ def remedy_page(remedy: Remedy) -> Sequence[str]:
     """What a remedy is, what it gives up, and how it is made; each a text of its own."""
     more = [
         ("or", names(remedy.alternatives, 10)),
-        ("but", remedy.weakens or ""),
+        ("but", "; ".join(remedy.drawbacks)),
+        ("also places", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
         ("makes schedulable on", names(remedy.opens, 20)),
         ("owner", OWNERS[remedy.by]),

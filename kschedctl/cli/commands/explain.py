@@ -14,6 +14,7 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.named_elsewhere import pods_of_groups, report_named_elsewhere
 from kschedctl.cli.option_groups.autoscalers import Autoscalers
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
@@ -24,7 +25,14 @@ from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import Places, Scope, Source, View, with_options
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import Sampled, exit_code
-from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, LiveKinds, in_context, time_of
+from kschedctl.cli.source import (
+    NOTHING_MORE,
+    WHAT_FAILED,
+    WHAT_WAITS_ELSEWHERE,
+    LiveKinds,
+    in_context,
+    time_of,
+)
 from kschedctl.cli.try_next import about_explained, about_pending, again, telling_more
 from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
@@ -35,6 +43,7 @@ from kschedctl.reports.explanation import FINE, Explanation
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import PendingPods
+from kschedctl.reports.waiting_elsewhere import is_not_admitted
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -125,7 +134,8 @@ class _Question(msgspec.Struct, frozen=True):
     @property
     def live(self) -> LiveKinds:
         """What else to read of a live cluster: of workloads, and of all that lacks pods, why these were not created."""
-        of_pods = NOTHING_MORE if self.words and are_pods(self.words) else WHAT_FAILED
+        only_pods = self.words and are_pods(self.words)
+        of_pods = NOTHING_MORE if only_pods else WHAT_FAILED.and_also(WHAT_WAITS_ELSEWHERE)
         return of_pods.and_also(self.scalers.live)
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
@@ -134,7 +144,10 @@ class _Question(msgspec.Struct, frozen=True):
         inquiry = replace(inquiry, call_extender=self.call_extender, sampled=self.sampled, now=now)
         inquiry = inquiry.asking_for(self.scope.scheduler_name)
         if self.words:
-            return self._explained(subjects.named(inquiry, self.words, self.scope, self.source), inquiry)
+            words = pods_of_groups(inquiry, self.words, self.scope, self.source)
+            if elsewhere := report_named_elsewhere(inquiry, words, self.scope, self.source, now):
+                return elsewhere
+            return self._explained(subjects.named(inquiry, words, self.scope, self.source), inquiry)
         if of_files := subjects.of_files(inquiry, self.scope):
             return self._explained(of_files, inquiry)
         if self.supposed:
@@ -162,13 +175,13 @@ class _Question(msgspec.Struct, frozen=True):
         from kschedctl.library.pods import explained_together  # noqa: PLC0415 - not for a summary of no pods
 
         remember(self.call_extender, asked_pods, inquiry, self.source)
-        return explained_together([self._one(asked_pod) for asked_pod in asked_pods])
+        return explained_together([self._one(asked_pod, inquiry.now) for asked_pod in asked_pods])
 
-    def _one(self, asked: AskedPod) -> Explanation:
+    def _one(self, asked: AskedPod, now: str) -> Explanation:
         from kschedctl.library.pods import explained  # noqa: PLC0415
 
         asked = self.supposed.of(asked)
-        return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies)
+        return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies, now=now)
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
@@ -216,7 +229,8 @@ def fine(report: Explanation | Explanations | PendingPods) -> bool:
             return report.verdict in FINE and not _not_created(report)
         case Explanations():
             return all(map(fine, report.explanations))
-    return all(group.verdict in FINE for group in report.groups) and not report.not_created
+    waits = report.not_created or is_not_admitted(report.waiting_elsewhere)
+    return all(group.verdict in FINE for group in report.groups) and not waits
 
 
 def summary(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:

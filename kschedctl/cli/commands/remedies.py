@@ -22,13 +22,14 @@ from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, in_context, time_of
 from kschedctl.errors import UsageError
-from kschedctl.library.remedies import pending_remedies, remedies_with_room
+from kschedctl.library.remedies import manifest_remedies, pending_remedies, remedies_with_room
 from kschedctl.reports.explanation import FINE
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.creation_ways import KINDS
+from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.remedies.fixes.prices import PRICES
-from kschedctl.studies.remedies.node_groups import CHANGE_GROUP
+from kschedctl.studies.remedies.node_pools import AUTOSCALER_KINDS
 from kschedctl.studies.remedies.search import RemedyWishes
 
 EXAMPLES = (
@@ -91,6 +92,8 @@ def remedies(
         if words:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"these are {len(asked):,} different pods", hint=hint)
+        if any(asked_pod.workload is not None for asked_pod in asked):
+            return view.answer(*_of_manifests(inquiry, wishes))
         return view.answer(*_of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes))
 
 
@@ -133,9 +136,22 @@ def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[Reme
     return report, exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
 
 
+def _of_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+    """Answer about all workloads in the files, as if they were applied together."""
+    manifests = [inquiry.manifests[key] for key in inquiry.asked if key in inquiry.manifests]
+    written = {key: inquiry.written[key].document for key in inquiry.asked if key in inquiry.written}
+    with bars() as shown, in_files(inquiry.places):
+        tried = shown.begin("trying remedies", 0)
+        report = manifest_remedies(
+            inquiry.cluster, manifests, wishes, written=written, call_extender=inquiry.call_extender, tried=tried
+        )
+    good = not report.waiting and not report.not_created
+    return report, exit_code(good, interrupted=report.interrupted, undecided=report.undecided)
+
+
 def _kinds(text: str, option_name: str) -> frozenset[str]:
     """Kinds of changes, in any case. Raises UsageError for one that there is not."""
-    kinds = sorted({*PRICES, *KINDS, CHANGE_GROUP})
+    kinds = sorted({*PRICES, *KINDS, *AUTOSCALER_KINDS})
     known = {kind.lower(): kind for kind in kinds}
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:

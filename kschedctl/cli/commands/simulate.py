@@ -19,7 +19,7 @@ from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, Karpente
 from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
-from kschedctl.cli.source import NOTHING_MORE, LiveKinds, clusters, time_of
+from kschedctl.cli.source import NOTHING_MORE, WHAT_WAITS_ELSEWHERE, LiveKinds, clusters, time_of
 from kschedctl.cli.try_next import STDIN, again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -27,12 +27,14 @@ from kschedctl.library.following import follow_rollout
 from kschedctl.library.new_node import autoscaler_of
 from kschedctl.reports.following import FollowedRollout
 from kschedctl.reports.simulation import SimulationReport
+from kschedctl.reports.waiting_elsewhere import is_not_admitted
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.read import read_documents
 from kschedctl.studies import simulate as study
 from kschedctl.studies.basics.parallel import Progress, Workers
 from kschedctl.studies.controllers.manifests import in_files
+from kschedctl.studies.waiting_elsewhere.find import find_waiting_elsewhere
 
 EXAMPLES = (
     "helm template web ./web | kschedctl simulate -f - -n shop",
@@ -91,9 +93,10 @@ class Manner:
         runs = report.variation
         unplaced = report.growth.without if report.growth else report.unplaced
         unplaced = runs.pending.most if runs else unplaced
-        evicted = runs.evicted.most if runs else len(report.evicted)
+        evicted = runs.evicted.most if runs else report.evicted_pods
         borne = most_evicted is None or evicted <= most_evicted
-        return borne and not report.not_created and unplaced <= self.max_new_pending
+        waits = report.not_created or is_not_admitted(report.waiting_elsewhere)
+        return borne and not waits and unplaced <= self.max_new_pending
 
     def choices(self, run: RunChoices, in_full: int) -> SimulateChoices:
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
@@ -104,8 +107,9 @@ class Manner:
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale is one possible run: leave out --runs")
         live = WHAT_IT_SAYS.and_also(WHAT_KARPENTER_READS) if self.autoscale else NOTHING_MORE
+        live = live.and_also(WHAT_WAITS_ELSEWHERE) if alone else live
         applications = _applications(source, namespace, without_files=alone, live=live)
-        if not alone and not all(application.manifests for application in applications.values()):
+        if not alone and not all(map(_has_something_to_apply, applications.values())):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
         return applications
@@ -124,6 +128,13 @@ class Manner:
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
             others = "--rollout, --pending, --autoscale and --runs"
             raise UsageError(f"--follow does what was really done: {others} say nothing to it")
+
+
+def _has_something_to_apply(application: Application) -> bool:
+    """Return whether the files hold workloads, or custom resources whose operators would create pods."""
+    if application.manifests:
+        return True
+    return any(not entry.exists for entry in find_waiting_elsewhere(application.cluster))
 
 
 @with_options

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-import kschedctl
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, Untabled, with_options
@@ -13,6 +12,7 @@ from kschedctl.cli.source import connection
 from kschedctl.errors import ClusterError
 from kschedctl.reports.version import ClusterVersion, Version
 from kschedctl.text.urls import without_user
+from kschedctl.text.version import VERSION
 
 EXAMPLES = (
     "kschedctl version",
@@ -31,7 +31,7 @@ def version(*, source: Source, result: Untabled) -> Answer:
     version is printed.
     """
     replays = tuple(f"1.{minor}" for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))
-    return result.answer(Version(kschedctl.__version__, replays, _cluster(source)))
+    return result.answer(Version(VERSION, replays, _cluster(source)))
 
 
 def _cluster(source: Source) -> ClusterVersion | None:

@@ -94,6 +94,12 @@ class ClusterFacts:
         codes = self.view.nodes.label(key).codes[among]
         return len(np.unique(codes[codes >= 0]))
 
+    def domains_without(self, key: str, among: Bools, usable: Bools, limit: int = 3) -> str:
+        """Return the values of a label that some nodes have and no usable node has, as ``a, b and 12 more``."""
+        column = self.view.nodes.label(key)
+        codes = np.setdiff1d(column.codes[among], column.codes[usable])
+        return listed([column.values[code] for code in codes[codes >= 0].tolist()], limit)
+
     def has_label(self, key: str) -> Bools:
         return self.view.nodes.label(key).present
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject, array_at, object_at
+from kschedctl.api.operator_resources import KINDS_WITHOUT_PODS
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
@@ -34,33 +35,6 @@ _PARTS: dict[str, tuple[Path, ...]] = {
 }
 """Group -> where such fields stand in its resources."""
 
-_WITHOUT_PODS = frozenset(
-    (
-        *("ServiceMonitor", "PodMonitor", "PrometheusRule", "Probe", "ScrapeConfig", "AlertmanagerConfig"),
-        *("Certificate", "Issuer", "ClusterIssuer", "CertificateRequest", "ExternalSecret", "ClusterExternalSecret"),
-        *(
-            "SecretStore",
-            "ClusterSecretStore",
-            "SealedSecret",
-            "VaultStaticSecret",
-            "VirtualService",
-            "DestinationRule",
-        ),
-        *("ServiceEntry", "Sidecar", "EnvoyFilter", "AuthorizationPolicy", "PeerAuthentication", "Telemetry"),
-        *(
-            "RequestAuthentication",
-            "IngressRoute",
-            "IngressRouteTCP",
-            "IngressRouteUDP",
-            "Middleware",
-            "ServersTransport",
-        ),
-        *("TLSOption", "ScaledObject", "TriggerAuthentication", "ClusterTriggerAuthentication", "NodePool"),
-        *("EC2NodeClass", "AppProject", "AnalysisTemplate", "GitRepository", "HelmRepository", "OCIRepository"),
-        *("ClusterPolicy", "Policy", "PolicyException", "CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"),
-        *("KafkaTopic", "KafkaUser", "BackendConfig", "FrontendConfig", "ManagedCertificate", "PodMonitoring"),
-    )
-)
 _DEPLOYERS = frozenset({"HelmRelease", "HelmChart", "Application", "ApplicationSet", "Kustomization"})
 """Kinds that install into other namespaces than their own."""
 
@@ -76,7 +50,7 @@ class _PodFields(NamedTuple):
 
 def may_make_pods(subject: Subject) -> bool:
     """Whether it is of a kind that some controller may make pods of, for all that is known here."""
-    return _is_custom(subject.group) and subject.kind not in _WITHOUT_PODS
+    return _is_custom(subject.group) and subject.kind not in KINDS_WITHOUT_PODS
 
 
 def _is_custom(group: str) -> bool:

@@ -47,6 +47,14 @@ def message_line(report: Explanation) -> Page:
     return ()
 
 
+def preemption_line(report: Explanation) -> Page:
+    """Return the line that says why preemption cannot help, if the priorities of the pods are the reason."""
+    priorities = report.preemption.no_lower_priority if report.preemption else None
+    if report.verdict != "Unschedulable" or priorities is None:
+        return ()
+    return (paragraph(Marked("priority:", Tone.FAINT), priorities.words),)
+
+
 def _split(before: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
     """The headline in one paragraph; where that is long, the causes, and beneath them the closest nodes."""
     short = not style.answer_first and len(textwrap.wrap(before + report.headline, style.width)) <= MOST_LINES

@@ -20,7 +20,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.answer_lines import answer_lines, message_line, stand_in_line
+from kschedctl.render.pages.answer_lines import answer_lines, message_line, preemption_line, stand_in_line
 from kschedctl.render.pages.feasible_nodes import extenders_section, reservations_section, scores_section
 from kschedctl.render.pages.new_node import new_node_section
 from kschedctl.render.pages.not_created import not_created_lines
@@ -34,6 +34,7 @@ from kschedctl.render.pages.sections import (
     searched_lines,
     upstream_fault_lines,
 )
+from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_lines
 from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.browsing.changed_answer import ChangedAnswer
@@ -62,6 +63,7 @@ TOLD_BETTER = frozenset(
         "CorrectNodeName",
         "AddDomains",
         "HonorPolicy",
+        "StartCloudController",
     ]
 )
 """The advice that says in general what remedies say exactly."""
@@ -74,6 +76,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     if first and not any(isinstance(block, Command) for block in first):
         first, more = (*first, *more), ()
     return (
+        *waiting_elsewhere_lines(report.waiting_elsewhere),
         *not_created_lines(report.not_created, style, report.fewer_pods),
         *answer_lines(report, style),
         *stand_in_line(report),
@@ -82,6 +85,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *upstream_fault_lines(report.upstream_faults),
         *first,
         *message_line(report),
+        *preemption_line(report),
         *pod_group_section(report.pod_group, style),
         *remedies_section(report.remedies, report.impossible, style),
         *(how_section(report.remedies, style) if style.patches else more),
@@ -338,7 +342,7 @@ SAID = {
 """The kind of an advice -> how it is said to somebody who has a command line, where that is more than its text."""
 COMMANDS = {
     "CompareLabels": "kubectl get nodes --show-labels",
-    "LookAtClaim": "kubectl describe pvc -n {namespace}",
+    "LookAtClaim": "kubectl get pvc -n {namespace}",
     "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
@@ -358,5 +362,8 @@ def advice_section(advice: Sequence[Advice], pod: str) -> Page:
         blocks.append(Bullets((SAID.get(suggestion.kind, "{text}").replace("{text}", suggestion.text),)))
         if suggestion.kind in COMMANDS:
             words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(suggestion.node)}
-            blocks.append(Command(COMMANDS[suggestion.kind].format(**words)))
+            command = COMMANDS[suggestion.kind].format(**words)
+            if suggestion.claim:
+                command = f"kubectl describe pvc -n {quote(namespace)} {quote(suggestion.claim)}"
+            blocks.append(Command(command))
     return section("What to do next", *blocks) if blocks else ()

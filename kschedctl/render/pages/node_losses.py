@@ -59,7 +59,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         *(not_created_section(report.not_created, style) if report.not_created else ()),
         *listed(report.blocked, style, title="Cannot be evicted"),
         *unplaced_section(report.unplaced, style),
-        *evicted_section(report.evicted, style),
+        *evicted_section(report.evicted, style, report.chain),
         *listed(report.moved, style, title="Moved", full=False),
         *headroom_section(report.headroom),
         *before_and_after(report.zones, report.nodes_changed),

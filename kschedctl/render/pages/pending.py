@@ -30,6 +30,7 @@ from kschedctl.render.pages.sections import (
     not_known_lines,
     upstream_fault_lines,
 )
+from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
 from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
@@ -42,11 +43,20 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     """The table of causes, then what to type next."""
     pods = sum(len(group.pods) for group in report.groups)
     lacking = not_created_section(report.not_created, style)
+    waiting = waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
+    if report.asked_about:
+        return (*waiting_elsewhere_lines(report.waiting_elsewhere), *_nothing_told(report))
     if not pods:
-        tone = Tone.WARNING if report.undecided else Tone.GOOD
+        tone = Tone.WARNING if report.undecided or waiting else Tone.GOOD
         nothing, where = report.first_line()
         elsewhere = next_section(style, "But elsewhere") if report.elsewhere else ()
-        return (*lacking, paragraph(Marked(nothing, tone), where), *not_known_lines(report.unknown), *elsewhere)
+        return (
+            *lacking,
+            paragraph(Marked(nothing, tone), where),
+            *not_known_lines(report.unknown),
+            *waiting,
+            *elsewhere,
+        )
     (title,) = report.first_line()
     table = section(title, *_causes(report.groups, style), *_plot(report, style))
     return (
@@ -54,10 +64,16 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         *upstream_fault_lines(report.upstream_faults),
         *lacking,
         *table,
+        *waiting,
         *extended_lines(report.extended),
         *(growth_in_brief(report.growth, style) if report.growth else ()),
         *(_each_next(report.groups, style) if style.wide and style.width < UNFOLDED else next_section(style)),
     )
+
+
+def _nothing_told(report: PendingPods) -> Page:
+    """Build the line for objects that are named and that wait for nothing."""
+    return () if report.waiting_elsewhere else (paragraph(*report.first_line()),)
 
 
 def _plot(report: PendingPods, style: Style) -> tuple[Plot, ...]:

@@ -34,8 +34,10 @@ from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedies import OWNERS, ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.unknown import VERDICT, reasons, unless
+from kschedctl.text.counts import counted
 
-TITLE = "Fixes, each verified by replay"
+TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each replayed with all waiting pods"
+"""The second one is for lists with a fix that does not place the pod, as others take the room first."""
 REMEDIES_SHOWN = 7
 
 
@@ -48,6 +50,7 @@ def remedies_page(report: Remedies, style: Style) -> Page:
         *(moves_sections(report.make_room, style) if report.make_room else ()),
         *how_section(first_rows(report.remedies, style, REMEDIES_SHOWN)[0], style),
         *_searched(report),
+        *_unchecked(report),
     )
 
 
@@ -66,16 +69,18 @@ def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
-    summary = f"{best.summary}," if best.weakens else best.summary
-    but = [Marked(f"but {best.weakens}", Tone.WARNING)] if best.weakens else []
+    drawbacks = "; ".join(best.drawbacks)
+    summary = f"{best.summary}," if drawbacks else best.summary
+    but = [Marked(f"but {drawbacks}", Tone.WARNING)] if drawbacks else []
     commands = best.commands if all(len(command) < style.width - 1 for command in best.commands) else ()
     return (paragraph(Marked("Best fix:", Tone.STRONG), summary, *but), *map(Command, commands))
 
 
-def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], style: Style, title: str = TITLE) -> Page:
+def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], style: Style, title: str = "") -> Page:
     """One row a remedy, the best first; then why kinds of them cannot exist."""
     page: Page = ()
     if remedies:
+        title = title or (TITLE_WITH_RIVALS if any(remedy.holds is False for remedy in remedies) else TITLE)
         columns = [Column("#", right=True), Column("fix"), Column("owner", keep=True), Column("makes schedulable on")]
         if style.narrow:
             columns = columns[:2]
@@ -101,11 +106,13 @@ def _row(numbered: tuple[int, Remedy], style: Style) -> Row:
 
 
 def _costs(remedy: Remedy) -> Iterator[Cell]:
-    """What is given up, and who has to start again."""
-    if remedy.weakens:
-        yield Marked(f"but {remedy.weakens}", Tone.WARNING)
+    """Yield what is against the fix, which running pods restart, and how many other pods it places."""
+    for drawback in remedy.drawbacks:
+        yield Marked(f"but {drawback}", Tone.WARNING)
     if remedy.restarts:
         yield Marked(f"restarts {count(remedy.restarts, 'running pod')} of {remedy.owner}", Tone.FAINT)
+    if remedy.gain:
+        yield Marked(remedy.gain, Tone.FAINT)
 
 
 def _once(alternative: str) -> str:
@@ -176,7 +183,8 @@ def how_section(remedies: Sequence[Remedy], style: Style) -> Page:
 
 
 def _made(number: int, remedy: Remedy, style: Style) -> Iterator[Block]:
-    yield paragraph(Marked(f"{number}", Tone.STRONG), Marked(remedy.summary, Tone.FAINT))
+    rivals = [Marked(f"but {remedy.drawbacks[0]}", Tone.WARNING)] if remedy.holds is False else []
+    yield paragraph(Marked(f"{number}", Tone.STRONG), Marked(remedy.summary, Tone.FAINT), *rivals)
     yield from map(Command, remedy.commands)
     if remedy.owner_patch and style.patches:
         from kschedctl.render.data import to_yaml  # noqa: PLC0415 - YAML, which few pages need
@@ -190,3 +198,14 @@ def _searched(report: Remedies) -> Page:
         return ()
     more = f"the search ended after {report.searched.replays:,} replays: there may be more"
     return (paragraph(Marked("Not complete:", Tone.WARNING), more),)
+
+
+def _unchecked(report: Remedies) -> Page:
+    """Return a note on the fixes that were not replayed with the other waiting pods, if others were."""
+    held = [remedy.holds for remedy in report.remedies]
+    unchecked = sum(holds is None for holds in held)
+    if not unchecked or unchecked == len(held):
+        return ()
+    return (
+        paragraph(Marked(f"The last {counted(unchecked, 'fix', 'fixes')}: replayed for this pod alone", Tone.FAINT)),
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from kschedctl.render.page import (
+    Bullets,
     Cell,
     Command,
     Marked,
@@ -16,17 +17,18 @@ from kschedctl.render.page import (
     names,
     paragraph,
     section,
+    shown_first,
     verdict_words,
 )
 from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
 from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_of
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.eviction_chain import EvictionChain, named_victims
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.searches import SearchedNodes, SearchStart
 from kschedctl.reports.simulation import (
     EvictedPod,
-    EvictionChain,
     Headroom,
     PodCount,
     RetriedPods,
@@ -37,6 +39,7 @@ from kschedctl.reports.simulation import (
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 from kschedctl.text.fit_errors import sentence
 
+TIES_SHOWN = 3
 ROOMY = 140
 """From this width on facts have a column of their own that is wide enough to read."""
 
@@ -185,6 +188,11 @@ def _then(group: RetriedPods) -> str:
 def evicted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
     """Build the list of preempted pods; below it, if replacements preempt or take their nodes again, the chain."""
     page = listed(evicted, style, {"target": _fate}, title="Evicted by preemption", full=False)
+    tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
+    if equal := named_victims(tied, tied):
+        shown, note = shown_first(equal, None if style.unlimited else TIES_SHOWN)
+        ties = "Equal in priority and start, so that kube-scheduler may evict either:"
+        page = (*page, paragraph(ties), Bullets((*shown, note) if note else tuple(shown)))
     if chain is None or not chain.goes_on:
         return page
     return (*page, paragraph(f"In the end: {chain.sentence}"))

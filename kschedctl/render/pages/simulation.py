@@ -27,6 +27,7 @@ from kschedctl.render.pages.sections import (
     unplaced_section,
     variation_section,
 )
+from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_section
 from kschedctl.render.tables import listed
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.simulation import SimulationReport, WorkloadPlacement
@@ -41,6 +42,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
         *_workloads(report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"),
         *(not_created_section(report.not_created, style) if report.not_created else ()),
         *(growth_section(report.growth, style) if report.growth else unplaced_section(report.pending, style)),
+        *(waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
         *retried_section(report.retried, style),
         *evicted_section(report.evicted, style, report.chain),
         *headroom_section(report.headroom),
@@ -57,7 +59,7 @@ def _verdict(report: SimulationReport) -> Page:
     if report.interrupted and not total:
         return interruption(True, "nothing was known by then")
     verdict, sentence = report.first_line()
-    fine = Tone.WARNING if report.undecided and total else Tone.GOOD
+    fine = Tone.WARNING if (report.undecided and total) or report.waiting_elsewhere else Tone.GOOD
     unplaced = report.variation.pending.most if report.variation else report.unplaced
     unplaced = report.growth.without if report.growth else unplaced
     line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), sentence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.document import Document
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 
 class GateHolder(Document, frozen=True, kw_only=True):
@@ -63,7 +64,11 @@ class WaitingPods(Document, frozen=True, kw_only=True):
 
 
 class PendingSection(Section, frozen=True, kw_only=True, tag="pending"):
-    """``pods``: how many wait; ``waiting``: them by cause, the gravest first."""
+    """``pods``: how many wait; ``waiting``: them by cause, the gravest first.
+
+    ``waiting_elsewhere``: what waits before kube-scheduler sees a pod of it.
+    """
 
     pods: int = 0
     waiting: tuple[WaitingPods, ...] = ()
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()

@@ -65,6 +65,7 @@ class SpreadPromise(Document, frozen=True, kw_only=True):
     when_unsatisfiable: str
     max_skew: int
     min_domains: int
+    """1 if the constraint does not set it."""
     domains: int
     pods: int
     skew: int
@@ -73,6 +74,12 @@ class SpreadPromise(Document, frozen=True, kw_only=True):
     most_pods: int = 0
     least: str = ""
     least_pods: int = 0
+    min_domains_set: bool = False
+    """Whether the constraint sets minDomains."""
+    least_why: str = ""
+    """Why the domain with the fewest pods counts although the workload's pods cannot go there, if they cannot."""
+    least_policy: str = ""
+    """The constraint's field by which that domain counts, nodeTaintsPolicy or nodeAffinityPolicy."""
     losses: tuple[BrokenDomain, ...] = ()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
@@ -44,19 +45,45 @@ GIVEN_TO_ALL = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 """Taints that the API server makes every pod tolerate for a while."""
 
 
+UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
+"""The taint that a kubelet with an external cloud provider sets, and the cloud controller manager removes."""
+
+
 class UntoleratedTaint(Fact, frozen=True):
-    """The first taint of the node that the pod does not tolerate."""
+    """The first taint of the node that the pod does not tolerate.
+
+    It is the taint of uninitialized nodes, whichever is the first, if every node has it: nothing else matters before
+    the cloud controller manager runs.
+    """
 
     key: str
     value: str
     effect: str
+    uninitialized_nodes: int = 0
+    """The number of nodes with the taint of uninitialized nodes, set for this taint only."""
+    nodes: int = 0
+    """The number of all nodes, set for the taint of uninitialized nodes only."""
+
+    @property
+    def no_node_is_initialized(self) -> bool:
+        """Whether every node waits for the cloud controller manager."""
+        return 0 < self.nodes == self.uninitialized_nodes
 
     def words(self) -> str:
-        """
+        """Return the taint, and who removes it if it is that of uninitialized nodes.
+
         >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").words()
         'taint dedicated=batch:NoSchedule is not tolerated'
+        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=1, nodes=5).words())
+        taint uninitialized:NoSchedule is not tolerated: the cloud controller manager has not initialized the node
+        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=5, nodes=5).words())
+        taint uninitialized:NoSchedule is on every node: the cloud controller manager is not running, or fails
         """
-        return f"taint {self.key}{'=' * bool(self.value)}{self.value}:{self.effect} is not tolerated"
+        taint = f"taint {self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
+        if self.no_node_is_initialized:
+            return f"{taint} is on every node: the cloud controller manager is not running, or fails"
+        why = ": the cloud controller manager has not initialized the node" if self.uninitialized_nodes else ""
+        return f"{taint} is not tolerated{why}"
 
 
 class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
@@ -87,7 +114,44 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         reasons = [self.reason.format(key=t.key, value=t.value) if t else "" for t in untolerated]
         for reason in dict.fromkeys(filter(None, reasons)):
             refused = np.array([text == reason for text in reasons], np.bool_)[taint_set]
-            yield Rejection(refused, Code.UNRESOLVABLE, reason, lambda row: _fact(untolerated[taint_set[row]]))
+            fact = self._describe_taint(info, view, untolerated)
+            yield Rejection(refused, Code.UNRESOLVABLE, reason, fact, self._count_further_taints(info, view))
+
+    def _describe_taint(
+        self, info: PodInfo, view: Fork, untolerated: Sequence[Taint | None]
+    ) -> Callable[[int], UntoleratedTaint | None]:
+        """Return a function from a node's row to the fact about the taint that rejects the pod there.
+
+        ``untolerated`` has the first taint that is not tolerated for each distinct list of taints.
+        """
+        taint_sets, taint_set = view.nodes.taint_sets
+        uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
+        number, nodes = int(uninitialized[taint_set].sum()), len(view.nodes)
+
+        def fact(row: int) -> UntoleratedTaint | None:
+            taint, taints = untolerated[taint_set[row]], taint_sets[taint_set[row]]
+            if number == nodes:
+                root = [t for t in taints if t.key == UNINITIALIZED]
+                taint = find_untolerated(root, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators) or taint
+            if taint is None:
+                return None
+            if taint.key != UNINITIALIZED:
+                return UntoleratedTaint(taint.key, taint.value, taint.effect)
+            return UntoleratedTaint(taint.key, taint.value, taint.effect, number, nodes)
+
+        return fact
+
+    def _count_further_taints(self, info: PodInfo, view: Fork) -> npt.NDArray[np.float64]:
+        """Return (N,) how many more taints than the first the pod does not tolerate: a node with fewer is closer."""
+        taint_sets, taint_set = view.nodes.taint_sets
+        counts = [
+            sum(
+                taint.effect in HARD_EFFECTS and not tolerated(info.spec.tolerations, taint, self.comparison_operators)
+                for taint in taints
+            )
+            for taints in taint_sets
+        ]
+        return np.maximum(np.array(counts, np.float64) - 1, 0)[taint_set]
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[list[Toleration]]:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
@@ -140,7 +204,3 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_tolerations(info)
-
-
-def _fact(taint: Taint | None) -> UntoleratedTaint | None:
-    return UntoleratedTaint(taint.key, taint.value, taint.effect) if taint else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+import numpy as np
+
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.engine.permit import permit_refusal
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import SEVERAL_SCHEDULERS
@@ -55,6 +57,7 @@ class Attempts(PodsOnNodes):
         self.evicted_from: dict[Position, Row] = {}
         self.evictions: list[Eviction] = []
         """All preemptions, in the order in which they happened."""
+        self._evicted: set[Position] = set()
         self.victims: dict[Position, tuple[Position, ...]] = {}
         """The pods that have no node yet, and those that went for them."""
 
@@ -155,7 +158,33 @@ class Attempts(PodsOnNodes):
 
     def log_evictions(self, preemptor: Position, victims: Iterable[Position]) -> None:
         """Record the victims, which left their nodes just now, as evicted for the preemptor."""
-        self.evictions += [Eviction(victim, self.evicted_from[victim], preemptor) for victim in victims]
+        for victim in victims:
+            row = self.evicted_from[victim]
+            self.evictions.append(Eviction(victim, row, preemptor, self._tied_with(victim, row, preemptor)))
+            self._evicted.add(victim)
+
+    def _tied_with(self, victim: Position, row: Row, preemptor: Position) -> tuple[Position, ...]:
+        """Return the pods still on the node that equal the victim in priority and start, and could go in its place.
+
+        Upstream's order of such pods is that of an unstable sort: MoreImportantPod in pkg/scheduler/util/utils.go. They
+        have to leave enough of all resources. Pods that came to their nodes in this simulation are left out, as their
+        start is not known.
+        """
+        view, pods, before = self.view, self.view.pods, self.scheduler.view.node
+
+        def stayed(position: Position) -> bool:
+            return position not in self._evicted and position < len(before) and before[position] == row
+
+        if not stayed(victim):
+            return ()
+        here = np.array(list(filter(stayed, view.pods_on(row))), np.int64)
+        same = pods.priority[pods.info[here]] == pods.priority[pods.info[victim]]
+        here = here[same & (pods.start[here] == pods.start[victim])]
+        need = view.requests[pods.info[preemptor]]
+        free = view.allocatable[row] - view.requested[row] - view.requests[pods.info[victim]]
+        enough = (free + view.requests[pods.info[here]] >= need) | (need == 0)
+        tied: list[Position] = here[enough.all(axis=1)].tolist()
+        return tuple(tied)
 
     def settled(self, position: Position, framework: Framework | None) -> Outcome | None:
         """The outcome of a pod that does not get as far as a scheduling cycle."""

@@ -37,6 +37,8 @@ class Eviction(NamedTuple):
     victim: Position
     row: Row
     preemptor: Position
+    tied: tuple[Position, ...] = ()
+    """Pods that stay on the node and equal the victim in priority and start: kube-scheduler may evict one of them."""
 
 
 class Recreation(Enum):

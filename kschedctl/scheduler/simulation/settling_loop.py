@@ -71,9 +71,7 @@ class SettlingLoop(SchedulingLoop):
         ``retried``: the pods that are tried again, and the label of the event before each time.
         """
         line = self.line
-        while (
-            (position := line.pop()) is not None or (line.gangs and self.time_out()) or self._create_remaining()
-        ):
+        while (position := line.pop()) is not None or (line.gangs and self.time_out()) or self._create_remaining():
             if position is not None:
                 if line.tried and (label := line.moved_by(position)):
                     retried.setdefault(position, []).append(label)
@@ -217,10 +215,10 @@ class SettlingLoop(SchedulingLoop):
         """
         if self.recreation is None:
             return
-        alone = len(victims) == 1 and not self._others_wait(preemptor, victims)
         for victim in victims:
             when = Recreation.NEVER if self.attempts.gangs.key(victim) is not None else self.recreation(victim)
-            if when is Recreation.WHEN_GONE and alone:
+            only = when is Recreation.WHEN_GONE and len(victims) == 1
+            if only and not self._others_wait(preemptor, victims):
                 self._recreated_later.setdefault(preemptor, []).append(victim)
             elif when is not Recreation.NEVER:
                 self._create((victim,))

@@ -13,6 +13,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.anonymize.admission import ADMISSION_FIELDS
 from kschedctl.sources.anonymize.annotations import kept_annotations, list_of_names, setting
+from kschedctl.sources.anonymize.elsewhere import ELSEWHERE_FIELDS
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.karpenter import KARPENTER_FIELDS
 from kschedctl.sources.anonymize.keys import is_well_known_domain
@@ -395,5 +396,6 @@ FIELDS: dict[type, dict[str, Handler]] = {
     **OBSERVED_FIELDS,
     **KARPENTER_FIELDS,
     **ADMISSION_FIELDS,
+    **ELSEWHERE_FIELDS,
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: kept_fields.py has them."""

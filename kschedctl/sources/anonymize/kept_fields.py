@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.api import admission_hooks as hooks
-from kschedctl.api import karpenter, node_classes
+from kschedctl.api import karpenter, node_classes, queueing
 from kschedctl.api import objects as api
 
 KEPT: dict[type, str] = {
@@ -75,5 +75,13 @@ KEPT: dict[type, str] = {
     node_classes.BlockDevice: "volume_size",
     node_classes.EphemeralStorage: "size",
     node_classes.NodeClassSpec: "instance_store_policy",
+    api.VolcanoPodGroupStatus: "phase",
+    queueing.KueueAdmissionCheckState: "state",
+    queueing.KueueResourceQuota: "nominal_quota borrowing_limit",
+    queueing.ClusterQueueSpec: "stop_policy",
+    queueing.KueueResourceUsage: "total",
+    queueing.LocalQueueSpec: "stop_policy",
+    queueing.VolcanoQueueStatus: "state",
+    queueing.VolcanoJobState: "phase",
 }
 """Struct -> its fields with texts that stay: conditions, modes, quantities, times."""

@@ -9,19 +9,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 
-from kschedctl.api.api_versions import is_foreign
+import msgspec
+
+from kschedctl.api.api_versions import group_of, is_foreign
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import json_decoder
 from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import KINDS
+from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE
 from kschedctl.api.newer_versions import taken
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import is_newer_kind
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
+    ELSEWHERE,
     FIELDS,
     HOOKS,
     LIMITS,
@@ -56,6 +59,16 @@ OF_NO_ONE_MOMENT = (*OBSERVED, *(kind.name for kind in KINDS.values() if kind.on
 OLDEST_NAMESPACE = "/api/v1/namespaces/kube-system"
 """The namespace whose UID is the cluster's."""
 RIGHTS = "kschedctl needs to get, list and watch them: see kschedctl help rights"
+
+
+class _ApiGroup(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _ApiGroupList(msgspec.Struct, frozen=True):
+    """The API groups of a server, as ``/apis`` lists them."""
+
+    groups: tuple[_ApiGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -137,7 +150,10 @@ def _read_kinds(
             kind: threads.submit(_read, server, kind, namespace, fields.get(kind, ""), kept.get(kind)) for kind in kinds
         }
 
-    lists = read((*ALWAYS, *wishes.also))
+    elsewhere = {*ELSEWHERE} & {*wishes.also}
+    served = served_groups(server) if elsewhere else None
+    absent = {kind for kind in elsewhere if served is not None and group_of(KINDS[kind].versions[0]) not in served}
+    lists = read((*ALWAYS, *(kind for kind in wishes.also if kind not in absent and kind != OTHER_CUSTOM_RESOURCE)))
     scheduler = scheduler_of(connection, read_setup(server), wishes)
     replayed = Scheduler(scheduler)
     created = () if wishes.pods_alone else OF_NEW_PODS
@@ -154,7 +170,9 @@ def _read_kinds(
     listings |= apart
     if needless.keys() - replayed.needless(_specs(listings["Pod"])).keys():  # a pod came that needs one of them
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads, kept)
-    gaps = gaps_of(by_kind, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
+    gaps = gaps_of({*by_kind, *absent, OTHER_CUSTOM_RESOURCE}, NOT_LISTED) | {
+        kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()
+    }
     gaps |= {kind: gap for kind, (_, gap) in by_kind.items() if gap is not None}
     if {*LIMITS} & {*wishes.also}:
         scheduler = replace(scheduler, api_server=read_api_server(server))
@@ -164,6 +182,19 @@ def _read_kinds(
     told = (warning for listing, _ in by_kind.values() if listing for warning in listing.warnings)
     warnings = (*scheduler.warnings, *warnings, *newer, *told)
     return Reading(listings, replace(scheduler, gaps=gaps, warnings=warnings), changed)
+
+
+def served_groups(server: Server) -> frozenset[str] | None:
+    """Return the API groups that the server has, other than the core group, or None if it does not list them.
+
+    A custom resource definition whose group is not among these is not installed, so there are no such objects.
+    """
+    try:
+        groups = server.decoded("/apis", None, json_decoder(_ApiGroupList).decode).groups
+    except (RefusedError, ClusterError) as error:
+        log.info("API groups: %s", error)
+        return None
+    return frozenset(group.name for group in groups)
 
 
 def _templates(pods: Listing | None) -> Sequence[Pod]:

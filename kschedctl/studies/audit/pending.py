@@ -9,15 +9,25 @@ from kschedctl.api.ages import age
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.reports.audit.pending import GateHolder, PendingSection, WaitingPods
+from kschedctl.reports.audit.pending import GateHolder, LastWords, PendingSection, WaitingPods
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
 from kschedctl.studies.audit.audited_cluster import AuditedCluster
-from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, victims_of, waiting_pods
+from kschedctl.studies.audit.waiting import (
+    CONDITION,
+    LOOK_AT_SCHEDULER,
+    WaitingPod,
+    is_left_alone,
+    unread_pods,
+    victims_of,
+    waiting_pods,
+)
 from kschedctl.studies.basics.findings import ERROR, NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import MESSAGE, together
+from kschedctl.studies.waiting_elsewhere.find import find_waiting_elsewhere, namespace_of, unread_elsewhere
 from kschedctl.studies.why.group_headline import ends_deadlock
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 
 class Holder(NamedTuple):
@@ -95,7 +105,7 @@ STUCK = AuditRule(
     "A pod fits on a node now, but still waits",
     "The scheduler does not try it: it missed the event that should have woken the pod, or it does not get through its "
     "queue. Every refused pod is tried again after five minutes, so a longer wait is a fault.",
-    "Look at the scheduler's log, its leader, its watches and its queue lengths (scheduler_pending_pods)",
+    LOOK_AT_SCHEDULER,
     f"{QUEUE}, flushUnschedulableEntitiesLeftover",
 )
 FAILING = AuditRule(
@@ -142,6 +152,20 @@ GATED = AuditRule(
     "Until they are released, no scheduler looks at them.",
     "Run wakes to see what it waits for",
 )
+NOT_ADMITTED = AuditRule(
+    "audit-pending-not-admitted",
+    WARNING,
+    "A queue or a gang's scheduler has not let a workload start",
+    "Its pods do not exist, or are held back: kube-scheduler does not see them, and a new node changes nothing.",
+    "Run explain on it to see what it waits for, and who holds that",
+)
+SUSPENDED = AuditRule(
+    "audit-pending-suspended",
+    NOTE,
+    "A workload is suspended",
+    "It has no pods until somebody, or a queue, resumes it.",
+    "Set spec.suspend to false to start it",
+)
 RULES = {"stuck": STUCK, "error": FAILING, "unserved": UNSERVED, "gang": GANG, "gated": GATED}
 RULES["unschedulable"] = UNSCHEDULABLE
 """Cause -> what is found where pods wait for it."""
@@ -155,17 +179,38 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
     unknown += _of_stuck(waiting, audited)
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _unread_schedulers(audited)
+    elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
+    unknown += [*unread_elsewhere(audited.cluster), *_of_operators(elsewhere)]
     findings = [finding for group in groups for finding in _findings(group, audited)]
+    findings += filter(None, map(_finding_elsewhere, elsewhere))
     return PendingSection(
         title="Pending, by cause",
-        headline=_headline(waiting),
+        headline=_headline(waiting, elsewhere),
         pods=len(waiting),
         waiting=tuple(_report(group, audited) for group in groups),
+        waiting_elsewhere=elsewhere,
         not_replayed=tuple(
             dict.fromkeys(what for replayed in audited.replay for what in replayed.explanation.not_replayed)
         ),
-        **judged((*RULES.values(), OVERDUE), findings, unknown),
+        **judged((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED), findings, unknown),
     )
+
+
+def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
+    """Return the finding that something is not admitted or suspended, None for what an operator makes of it."""
+    rule = {WaitingState.NOT_ADMITTED: NOT_ADMITTED, WaitingState.SUSPENDED: SUSPENDED}.get(entry.state)
+    if rule is None:
+        return None
+    since = f"; waits for {entry.age}" if entry.age else ""
+    said = "".join(f"; {condition.words}" for condition in entry.conditions if condition.message)
+    return rule.finding(entry.resource, f"{entry.headline}{since}{said}", namespace=namespace_of(entry))
+
+
+def _of_operators(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
+    """Yield what is not known of custom resources that ask for pods which do not exist."""
+    missing = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
+    if missing:
+        yield UnknownKind("CustomResource", f"were not checked: {first_few(missing)}", VERDICT)
 
 
 def _of_stuck(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
@@ -272,9 +317,18 @@ def _since(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
     if waits:
         yield f"waits for {waits}"
     if first.cause == "stuck" and first.said:
-        ago = f" {first.said.age} ago" if first.said.age else ""
-        often = f"refused {first.said.attempts:,} times or more, " if first.said.attempts > 1 else ""
-        yield f"{often}the scheduler last said{ago}: {first.said.message}"
+        yield f"{_refused_since(first.said)}: {first.said.message}"
+
+
+def _refused_since(said: LastWords) -> str:
+    """Return when the scheduler refused a pod, before its message.
+
+    A condition has the time of the first refusal, as later ones change only its message.
+    """
+    if said.source == f"condition {CONDITION}":
+        return f"refused for {said.age}, the scheduler last said" if said.age else "the scheduler last said"
+    often = f"refused {said.attempts:,} times or more, " if said.attempts > 1 else ""
+    return f"{often}the scheduler last said{f' {said.age} ago' if said.age else ''}"
 
 
 def _fix(first: WaitingPod, rule: AuditRule) -> str:
@@ -295,9 +349,10 @@ def _whose(group: Sequence[WaitingPod]) -> str:
     return f"with {counted(others, 'other')}: " if others else ""
 
 
-def _headline(waiting: Sequence[WaitingPod]) -> str:
+def _headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:
+    besides = count_by_state(elsewhere)
     if not waiting:
-        return "nothing is pending"
+        return f"no pod is pending; {besides}" if besides else "nothing is pending"
     counts = ((words, sum(waiting_pod.cause == cause for waiting_pod in waiting)) for cause, words in CAUSES.items())
     message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
-    return f"{counted(len(waiting), 'pod')} pending: {message}"
+    return f"{counted(len(waiting), 'pod')} pending: {message}" + (f"; {besides}" if besides else "")

@@ -19,7 +19,7 @@ from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
-from kschedctl.studies.workload_topology import DomainsOfKey, Placement, Workloads, promises
+from kschedctl.studies.workload_topology import REPLICAS, DomainsOfKey, Placement, Workloads, promises
 from kschedctl.text.counts import counted
 
 SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
@@ -93,7 +93,7 @@ def topology_section(audited: AuditedCluster, asked: TopologyScope = EVERYTHING)
     promised = [promise for promise in promises(audited.scheduler, workloads) if promise[0] in set(chosen)]
     alone = [placement for placement in _alone(placements, workloads) if placement[0] in set(chosen)]
     findings = [
-        *(_of_alone(placement, workloads, view) for placement in alone),
+        *(_of_alone(placement, placements, promised, workloads, view) for placement in alone),
         *(finding for numbered in promised for finding in _of_promise(*numbered, workloads)),
         *_of_down(promised, workloads),
     ]
@@ -136,18 +136,72 @@ def _placed(number: int, workloads: Workloads, placements: Sequence[Placement]) 
     return PlacedWorkload(str(workloads.owners[number]), pods, by_key)
 
 
-def _of_alone(alone: Alone, workloads: Workloads, view: Fork) -> Finding:
-    """A note where the pods' own node selection leaves them no other domain."""
+def _of_alone(
+    alone: Alone, placements: Sequence[Placement], promised: Sequence[Promised], workloads: Workloads, view: Fork
+) -> Finding:
+    """Return the finding about a workload in one domain, which says how to spread it or why it cannot be spread."""
     number, placement = alone
-    key, owner = placement.domains.key, workloads.owners[number]
-    rule, what = {HOSTNAME: (ONE_NODE, "node"), ZONE: (ONE_ZONE, "zone")}.get(key, (ONE_DOMAIN, key))
+    info = workloads.infos[number][0]
+    others = _reachable(info, placement, view) - 1
+    if not others:
+        return _find_only_domain(number, _widest(alone, placements, workloads, view), promised, workloads, view)
+    rule, what = _rule_of(placement.domains.key)
+    owner = workloads.owners[number]
     domain = placement.told(number, int(workloads.pods[number])).most
-    others = _reachable(workloads.infos[number][0], placement, view) - 1
     where = f"{counted(others, 'other')} would take them by taints and node selection"
-    where = where if others else "taints and node selection leave no other"
     message = f"all {workloads.pods[number]:,} pods are in {what} {domain}; {where}"
-    severity = rule.severity if others else NOTE
-    return rule.finding(str(owner), message, namespace=owner.namespace, severity=severity)
+    return rule.finding(str(owner), message, namespace=owner.namespace)
+
+
+def _rule_of(key: str) -> tuple[AuditRule, str]:
+    """Return the rule about pods in one domain of the topology key, and the word for the domain."""
+    return {HOSTNAME: (ONE_NODE, "node"), ZONE: (ONE_ZONE, "zone")}.get(key, (ONE_DOMAIN, key))
+
+
+def _widest(alone: Alone, placements: Sequence[Placement], workloads: Workloads, view: Fork) -> Placement:
+    """Return the placement by zone if the workload has no other zone either, otherwise the given placement."""
+    number, placement = alone
+    for other in placements:
+        if other.domains.key == ZONE and other.size > 1 and other.single(workloads)[number]:
+            return other if _reachable(workloads.infos[number][0], other, view) == 1 else placement
+    return placement
+
+
+def _find_only_domain(
+    number: int, placement: Placement, promised: Sequence[Promised], workloads: Workloads, view: Fork
+) -> Finding:
+    """Return the finding about a workload whose pods share the only domain that they may use.
+
+    It is a warning if a DoNotSchedule constraint over the key is meant to spread the pods, which it cannot do. Without
+    minDomains the constraint does nothing in a single domain.
+    """
+    key, owner, pods = placement.domains.key, workloads.owners[number], int(workloads.pods[number])
+    rule, what = _rule_of(key)
+    hard = next((p for n, p in promised if n == number and p.key == key and p.when_unsatisfiable == HARD), None)
+    domain = placement.told(number, pods).most
+    where = (
+        f"{what} {domain}, the only {'domain' if rule is ONE_DOMAIN else 'one'} that taints and node selection leave"
+    )
+    labels = view.pods.infos[workloads.infos[number][0]].spec.node_selector
+    selected = ",".join(f"{name}={value}" for name, value in labels.items() if name != key)
+    nodes = "a second node" if key == HOSTNAME else f"nodes in a second {what}"
+    nodes += f" with {selected}" if selected else " that they may use"
+    fix = f"Add {nodes}{_require_two_domains(key, hard, pods)}"
+    message = f"all {pods:,} pods are in {where}: losing it is an outage"
+    return rule.finding(str(owner), message, fix, namespace=owner.namespace, severity=WARNING if hard else NOTE)
+
+
+def _require_two_domains(key: str, constraint: SpreadPromise | None, pods: int) -> str:
+    """Return how the workload's DoNotSchedule constraint, which it may lack, has to change to need two domains.
+
+    With minDomains 2 the minimum counts as 0 in one domain, which then takes maxSkew pods.
+    """
+    if constraint is None:
+        return f", and spread over {key} by DoNotSchedule with maxSkew: 1 and minDomains: 2"
+    skew = ["maxSkew: 1"] * (constraint.max_skew >= pods)
+    domains = ["minDomains: 2"] * (constraint.min_domains < REPLICAS)
+    change = " and ".join((*skew, *domains))
+    return f", and set {change} in the constraint" if change else ""
 
 
 def _reachable(number: int, placement: Placement, view: Fork) -> int:
@@ -162,17 +216,25 @@ def _of_promise(number: int, promise: SpreadPromise, workloads: Workloads) -> It
     owner, named = workloads.owners[number], f"{promise.when_unsatisfiable} over {promise.key}"
     if not promise.holds:
         counts = f"{promise.most} has {promise.most_pods:,} pods, {promise.least} {promise.least_pods:,}"
-        fewer = f", and there are {promise.domains} of {promise.min_domains} domains"
-        counts += fewer if promise.domains < promise.min_domains else ""
+        fix = _restart(owner)
+        if promise.min_domains_set and promise.domains < promise.min_domains:
+            counts += f", and {counted(promise.domains, 'domain')}, fewer than minDomains {promise.min_domains}"
+            room = counted(promise.max_skew, "pod")
+            fix = f"Add nodes in another domain first: until then a domain takes {room} after a restart"
+        elif promise.least_why:
+            counts += f"; {promise.least_why}"
+            fix = f"Set {promise.least_policy}: Honor in the constraint: until then a restart leaves pods Pending"
         message = f"maxSkew {promise.max_skew} ({named}) is {promise.skew} now: {counts}"
         severity = SKEWED.severity if promise.when_unsatisfiable == HARD else NOTE
         at = {"namespace": owner.namespace, "path": promise.key, "severity": severity}
-        yield SKEWED.finding(str(owner), message, _restart(owner), **at)
-    worst = _worst(promise)
-    if worst.stranded:
-        lost = f"if {worst.domain} is lost {worst.stranded:,} of {worst.lost:,} pods cannot come back"
-        message = f"{lost}: {promise.domains - 1} domains are left of minDomains {promise.min_domains} ({named})"
-        yield STRANDED.finding(str(owner), message, namespace=owner.namespace, path=promise.key)
+        yield SKEWED.finding(str(owner), message, fix, **at)
+    worst, remaining = _worst(promise), promise.domains - 1
+    if worst.stranded and remaining:
+        lost = f"if {worst.domain} is lost, {worst.stranded:,} of {worst.lost:,} pods cannot come back"
+        fewer = f"{counted(remaining, 'domain')}, fewer than minDomains {promise.min_domains}"
+        message = f"{lost}: the minimum counts as 0 with {fewer} ({named})"
+        fix = f"Lower minDomains to {remaining}, or raise maxSkew"
+        yield STRANDED.finding(str(owner), message, fix, namespace=owner.namespace, path=promise.key)
 
 
 def _of_down(promised: Sequence[Promised], workloads: Workloads) -> Iterator[Finding]:

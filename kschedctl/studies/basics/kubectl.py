@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from shlex import quote
 
-from msgspec import to_builtins
+import msgspec
 
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
@@ -16,6 +16,7 @@ from kschedctl.studies.basics.patches import Operation, merge_patch, plain
 
 SHORT = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 GIVEN_BY_THE_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences")
 NOT_COPIED = ("annotations", "creationTimestamp", "resourceVersion", "uid")
 
@@ -31,9 +32,11 @@ def run(*words: str) -> str:
 
 def manifest(key: ObjectKey, obj: Struct, more: JsonObject | None = None) -> JsonObject:
     """What is applied to get the object: less its status and what the server gives; ``more`` fields of its spec."""
-    document: dict[str, Json] = to_builtins(obj)
+    document: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(obj))
     document.pop("status", None)
     meta = {name: value for name, value in object_at(document, "metadata").items() if name not in GIVEN_BY_THE_SERVER}
+    if LAST_APPLIED in object_at(meta, "annotations"):
+        meta["annotations"] = {k: v for k, v in object_at(meta, "annotations").items() if k != LAST_APPLIED}
     spec = {"spec": {**object_at(document, "spec"), **more}} if more else {}
     return {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind, **document, "metadata": meta, **spec}
 
@@ -43,17 +46,31 @@ def apply(document: JsonObject) -> str:
     return f"printf %s {quote(json.dumps(document))} | kubectl apply -f -"
 
 
+def replaced(key: ObjectKey, after: Struct) -> str:
+    """Return the command that deletes the object, if it is still there, and creates it in this form.
+
+    Unlike ``recreated`` it does not read the object from the cluster, so it may follow a deletion and may be repeated.
+    """
+    return f"printf %s {quote(json.dumps(manifest(key, after)))} | kubectl replace --force -f -"
+
+
 def delete(key: ObjectKey) -> str:
     return run("delete", *named(key))
 
 
 def evict(pod: Pod) -> str:
-    """An eviction by the API server, which heeds disruption budgets, as a deletion does not."""
+    """Return the command that evicts the pod by the Eviction API, which respects PDBs, as a deletion does not."""
     meta = pod.metadata
     name = {"name": meta.name, "namespace": meta.namespace}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name}
     path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/eviction"
     return f"printf %s {quote(json.dumps(eviction))} | {run('create', '--raw', path, '-f', '-')}"
+
+
+def gone(pod: Pod) -> str:
+    """Return the command that waits until the pod is gone, for as long as pods are commonly given to end."""
+    meta = pod.metadata
+    return run("wait", "-n", meta.namespace, "--for=delete", f"pod/{meta.name}", "--timeout=5m")
 
 
 def patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:

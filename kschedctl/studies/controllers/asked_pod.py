@@ -22,6 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pods import AnyGroupKey, group_key
 from kschedctl.studies.basics.edits import with_pods
@@ -72,7 +73,7 @@ class AskedPod(NamedTuple):
     the pod comes of a manifest; a bare pod's is the pod. ``not_created``: of the workload, pods that could not be;
     ``unread``: what would tell of such. ``is_known``: what its pods are like; else there is nothing to replay.
     ``admitted``: whether all of admission is replayed, None for nothing of it. ``fewer``: why the workload has no more
-    pods, where nobody refuses them.
+    pods, where nobody refuses them. ``waiting_elsewhere``: what keeps the workload from making any pod yet.
     """
 
     scheduler: Scheduler
@@ -84,6 +85,7 @@ class AskedPod(NamedTuple):
     is_known: bool = True
     admitted: bool | None = None
     fewer: tuple[str, ...] = ()
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
 
     @property
     def never_created(self) -> NotCreated | None:

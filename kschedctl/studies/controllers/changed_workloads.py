@@ -6,14 +6,14 @@ Upstream: pkg/controller/{replicaset,statefulset,daemon}, pkg/controller/deploym
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 
 import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.defaults import default_pod
-from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.objects import Pod, PodMeta, PodTemplateSpec, StoredWorkload, Struct
 from kschedctl.api.ownership import ADDED_LABELS, REVISION, TEMPLATE_HASH, Owner, controller_of, owner_of
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.workloads import (
@@ -29,12 +29,15 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
+from kschedctl.snapshot.node_order import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.basics.edits import pods_where
 from kschedctl.studies.controllers.rollout_limits import Change, ordinal, set_pace, slot
 
 _ADDED_LABELS = frozenset(label for labels in ADDED_LABELS.values() for label in labels)
 """What controllers add to the labels of a template."""
+_COPIED_FROM_NODES = frozenset({ZONE, REGION})
+"""Labels that admission copies from the node when a pod is bound. Upstream: plugin/pkg/admission/podtopologylabels."""
 NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Taints that every pod is made to tolerate for a while."""
 _PHASES = {"Unknown": 1, "Running": 2}
@@ -79,22 +82,53 @@ class Existing:
         there = len(self.of(*identity(workload)))
         return replace(workload, spec=replace(spec, replicas=there)) if there else workload
 
+    def current_revisions(self, workload: Struct) -> frozenset[object] | None:
+        """Return the revisions whose stored template is that of the manifest; None if no template was read.
+
+        A StatefulSet or DaemonSet with one revision of pods has its stored template; of several it is unknown which.
+        """
+        template = getattr(workload.spec, "template", None)  # type: ignore[attr-defined]
+        owner = identity(workload)
+        if template is None:
+            return None
+        if isinstance(workload, Deployment):
+            sets = [rs for rs in self.cluster.replica_sets if _is_controlled_by(owner, rs)]
+            same = [rs for rs in sets if is_same_template(template, rs.spec.template)]
+            return frozenset(rs.metadata.labels.get(TEMPLATE_HASH, "") for rs in same) if sets else None
+        if not isinstance(workload, StatefulSet | DaemonSet):
+            return None
+        stored = self.cluster.stateful_sets if isinstance(workload, StatefulSet) else self.cluster.daemon_sets
+        key = (owner.namespace, owner.name)
+        found = next((obj for obj in stored if (obj.metadata.namespace, obj.metadata.name) == key), None)
+        revisions = {_revision(pod) for pod in self.of(*owner)}
+        if found is None or len(revisions) != 1 or not is_same_template(template, found.spec.template):
+            return None
+        return frozenset(revisions)
+
+
+def _is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
+    reference = controller_of(stored.metadata)
+    return reference is not None and Owner(reference.kind, stored.metadata.namespace, reference.name) == owner
+
 
 def plan(existing: Existing, workload: Struct, name: str, made: Sequence[Pod], forced: bool) -> Change:
-    """How the workload comes to have the pods that were ``made`` of its manifest.
+    """Plan how the workload comes to have the pods that were ``made`` of its manifest.
 
     Pods that do not differ in what scheduling reads stay, unless a rollout is ``forced``.
     """
     old = existing.of(*identity(workload))
     change = Change(name, note=_note(workload, name, old))
-    if isinstance(workload, CronJob) or (isinstance(workload, Job) and not old):
+    if isinstance(workload, Job):
+        _resize_job(change, workload, made, old)
+        return change
+    if isinstance(workload, Deployment | Replicated | ReplicationControllerManifest):
+        old = [pod for pod in old if not pod.terminated]
+    if isinstance(workload, CronJob):
         change.new = list(made)
-    elif isinstance(workload, Job):
-        change.kept = old
     elif isinstance(workload, Deployment) and workload.spec.paused and not old:
         pass
     else:
-        going = _outdated(workload, made, old, forced)
+        going = _outdated(existing, workload, made, old, forced)
         names = {pod.key for pod in going}
         staying = [pod for pod in old if pod.key not in names]
         fill = _fill_slots if isinstance(workload, StatefulSet | DaemonSet | Pod) else _fill_up
@@ -122,8 +156,36 @@ def _note(workload: Struct, name: str, old: Sequence[Pod]) -> str:
     return ""
 
 
-def _outdated(workload: Struct, made: Sequence[Pod], old: Sequence[Pod], forced: bool) -> list[Pod]:
-    """The pods that the controller replaces by such of the new template."""
+def _resize_job(change: Change, job: Job, made: Sequence[Pod], old: Sequence[Pod]) -> None:
+    """Plan the pods of a Job, of which only the number can change.
+
+    Upstream: manageJob in pkg/controller/job/job_controller.go (v1.36).
+    """
+    active = [pod for pod in old if not pod.terminated]
+    succeeded = sum(pod.status.phase == "Succeeded" for pod in old)
+    wanted = len(made)
+    if job.spec.completions is not None:
+        wanted = min(wanted, max(job.spec.completions - succeeded, 0))
+    if wanted < len(active):
+        change.removed = first_to_go(active)[: len(active) - wanted]
+    leaving = {pod.key for pod in change.removed}
+    change.kept = [pod for pod in active if pod.key not in leaving]
+    taken = {pod.key for pod in old}
+    indexes = {index for pod in active if (index := _completion_index(pod))}
+    free = [pod for pod in made if pod.key not in taken and _completion_index(pod) not in indexes]
+    change.new = free[: max(wanted - len(change.kept), 0)]
+
+
+def _completion_index(pod: Pod) -> str:
+    return pod.metadata.labels.get("batch.kubernetes.io/job-completion-index", "")
+
+
+def _outdated(existing: Existing, workload: Struct, made: Sequence[Pod], old: Sequence[Pod], forced: bool) -> list[Pod]:
+    """Return the pods that the controller replaces by pods of the new template.
+
+    The manifest's template is compared with the stored one, as controllers do. Pods alone are compared where no
+    template was read: admission may have changed them since.
+    """
     match workload:
         case Replicated() | ReplicationControllerManifest():
             return []
@@ -136,6 +198,9 @@ def _outdated(workload: Struct, made: Sequence[Pod], old: Sequence[Pod], forced:
             old = [pod for pod in old if ordinal(pod) >= first]
     if forced or not made:
         return list(old)
+    current = existing.current_revisions(workload)
+    if current is not None:
+        old = [pod for pod in old if _revision(pod) not in current]
     same: dict[object, bool] = {}
     return [pod for pod in old if not same.setdefault(key := _revision(pod), key in same or alike(made[0], pod))]
 
@@ -167,9 +232,21 @@ def _fill_up(change: Change, made: Sequence[Pod], going: Sequence[Pod], staying:
         change.new = [_like(change.kept[0], pod) for pod in change.new]
 
 
+def is_same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
+    """Return whether two pod templates are the same in all that scheduling reads, defaults and hashes aside."""
+    if not (first.spec.containers and second.spec.containers):
+        return False
+    return _seen(Pod(PodMeta(labels=first.metadata.labels), first.spec)) == _seen(
+        Pod(PodMeta(labels=second.metadata.labels), second.spec)
+    )
+
+
 def alike(new: Pod, old: Pod) -> bool:
-    """Whether the scheduler sees no difference between a pod of a new template and one of the old."""
+    """Return whether the scheduler sees no difference between a pod of a new template and one of the old."""
     own_hash = old.metadata.labels.get(TEMPLATE_HASH, "")
+    copied = {key for key in _COPIED_FROM_NODES & old.metadata.labels.keys() if key not in new.metadata.labels}
+    if copied and old.spec.node_name:
+        old = _without_labels(old, copied)
     mine, theirs = _seen(new), _seen(old)
     return mine == (theirs.replace(f'"{own_hash}"', '"new"') if own_hash else theirs)
 
@@ -188,11 +265,18 @@ def _seen(pod: Pod) -> str:
         sorted((t.key, t.operator, t.value, t.effect) for t in spec.tolerations if t.key not in NOT_READY),
         spec.topology_spread_constraints,
         (spec.priority or 0, spec.preemption_policy or "PreemptLowerPriority", spec.scheduler_name),
+        spec.priority_class_name if spec.priority is None else "",
+        spec.runtime_class_name or "",
         sorted(container.image for container in (*spec.init_containers, *spec.containers)),
         sorted(v.name for v in spec.volumes if v.persistent_volume_claim or v.ephemeral),
         sorted(claim.name for claim in spec.resource_claims),
     )
     return _encode(parts).decode()
+
+
+def _without_labels(pod: Pod, names: Container[str]) -> Pod:
+    labels = {key: value for key, value in pod.metadata.labels.items() if key not in names}
+    return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
 def belongs(pod: Pod, kind: str, namespace: str, name: str) -> bool:
@@ -204,7 +288,8 @@ def belongs(pod: Pod, kind: str, namespace: str, name: str) -> bool:
 
 
 def _like(old: Pod, new: Pod) -> Pod:
-    again = made_again(old)
+    """Return the new pod as admission made the old one, without what was copied from its node."""
+    again = made_again(_without_labels(old, _COPIED_FROM_NODES - new.metadata.labels.keys()))
     meta = replace(again.metadata, name=new.metadata.name, uid=new.metadata.uid)
     return replace(again, metadata=meta)
 

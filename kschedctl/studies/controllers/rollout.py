@@ -204,15 +204,19 @@ def roll_out(
 def _one_round(
     simulation: Simulation, waiting: Iterable[Position], own: Collection[Position], progress: Progress | None
 ) -> dict[Position, Outcome]:
-    """The outcomes of all that wait, and of those of our ``own`` whom they drove away."""
+    """Return the outcomes of all that wait, and of the pods that were evicted and recreated meanwhile.
+
+    Evicted ones of our ``own`` that the simulation did not recreate itself are recreated, and wait for the next round.
+    """
     nodes = simulation.view.node
     there = [position for position in waiting if nodes[position] >= 0]  # the template names the node
     outcomes_now = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in there}
     outcomes = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)
-    evicted = [victim for outcome in outcomes for victim in outcome.victims if victim in own]
+    victims = {victim for outcome in outcomes for victim in outcome.victims if victim in own}
+    evicted = victims & simulation.gone
     simulation.gone.difference_update(evicted)
     outcomes_now |= {outcome.position: outcome for outcome in outcomes}
-    return outcomes_now | {victim: Outcome(victim, NOT_TRIED) for victim in evicted}
+    return outcomes_now | {victim: Outcome(victim, NOT_TRIED) for victim in sorted(evicted)}
 
 
 def _not_created(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import Json
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.workloads import identity
 from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.basics.patches import json_patch, plain
+from kschedctl.studies.controllers.changed_workloads import Existing
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
 from kschedctl.studies.remedies.fixes.changes import Edited, Fix
-from kschedctl.studies.remedies.fixes.trials import RemedyTrial
+from kschedctl.studies.remedies.fixes.trials import RemedyTrial, is_resized
 from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
-from kschedctl.studies.remedies.ranking import Ranked
+from kschedctl.studies.remedies.ranking import QueueResult, Ranked, step_of
 from kschedctl.studies.remedies.rollouts import RolledOut
+from kschedctl.text.counts import counted, first_few
 
 
 def remedy_of(
     ranked: Ranked,
     own: ObjectKey,
     workload: Struct | None = None,
+    *,
     edits: Mapping[ObjectKey, Edited] | None = None,
     rolled: RolledOut | None = None,
+    result: QueueResult | None = None,
 ) -> Remedy:
-    """What is told of changes that work; ``own``: the asked pod, which may come of a ``workload``'s manifest.
+    """Build the report of changes that work for the pod ``own``, which may come from a ``workload``'s manifest.
 
-    ``edits``: of all objects, where those of the trial are not all; ``rolled``: the rollout of a changed template.
+    ``edits`` are those of all objects if the trial does not have all of them, ``rolled`` is the rollout of a changed
+    template, and ``result`` is what happens after the changes once all waiting pods are tried; None if that was not
+    replayed.
     """
     trial = ranked.trial
     fixes = trial.changes
@@ -40,11 +46,19 @@ def remedy_of(
     victims = rolled.victims if rolled else trial.victims
     if victims:
         harm = f" ({trial.harm})" if trial.harm else ""
-        weakens.append(f"evicts {', '.join(victims)}{harm}")
+        chain = rolled.chain if rolled else None
+        fates = chain.fates if chain and chain.lost < chain.evicted else ""  # what is lost stands in the harm
+        named = chain.named(victims) if chain else victims
+        weakens.append(f"evicts {', '.join(named)}{harm}{fates}")
+    needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
+    if needs_values:
+        weakens.insert(0, f"it is not verified: fill in {', '.join(needs_values)} first")
     written = own in trial.edits and _is_written(trial.edits[own])
     patch = _owner_patch(trial, edits or trial.edits, own) if written else None
+    if patch is not None and patch.anew and patch.owner.kind == "Job":
+        weakens.append(_deleted_with_job(trial, patch.owner))
     return Remedy(
-        summary=_sentence(fix.text for fix in fixes),
+        summary=_sentence(fix.text for fix in fixes) + _taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(weakens) or None,
         opens=trial.opens,
@@ -53,10 +67,34 @@ def remedy_of(
         kinds=tuple(fix.kind for fix in fixes),
         victims=victims,
         restarts=rolled.restarted if rolled else 0,
+        chain=rolled.chain if rolled else None,
         alternatives=ranked.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=dict(patch.patch) if patch else {},
+        step=step_of(trial).name.lower(),
+        holds=None if result is None else result.holds,
+        rivals=result.rivals if result else (),
+        also_places=result.also_places if result else (),
+        needs_values=needs_values,
+        manifests=tuple(dict(manifest) for fix in fixes for manifest in fix.manifests),
     )
+
+
+def _taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
+    """Return what pods ahead in the queue take of several new nodes, to follow the fix's sentence."""
+    nodes = sum(edit.key.kind == "Node" and fix.times is not None for fix in fixes for edit in fix.edits)
+    if nodes < 2 or result is None or not result.ahead:
+        return ""
+    of_nodes = "" if len(fixes) == 1 else " of the nodes"
+    verb = "is" if nodes == 2 else "are"
+    return f": {nodes - 1}{of_nodes} {verb} taken by pods ahead in the queue ({first_few(result.ahead, 1)})"
+
+
+def _deleted_with_job(trial: RemedyTrial, owner: Owner) -> str:
+    """Return which pods are deleted with a Job that has to be created anew, as its template is immutable."""
+    pods = Existing(trial.scheduler.cluster).of(*owner)
+    running = sum(bool(pod.spec.node_name) for pod in pods)
+    return f"{owner} is deleted and created anew, with its {counted(len(pods), 'pod')}, {running} of which have a node"
 
 
 def _room_first(fixes: Iterable[Fix], own: ObjectKey) -> list[Fix]:
@@ -114,5 +152,6 @@ def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Json
             head = {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind}
             yield {"create": head | plain(edit.after)}
         else:
+            resize = {"subresource": "resize"} if is_resized(edit) else {}
             anew = {} if is_updated(edit.before, edit.after) else {"anew": True}
-            yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after))), **anew}
+            yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after))), **anew, **resize}

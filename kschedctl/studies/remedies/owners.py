@@ -80,7 +80,8 @@ def _template(pod: Pod, owner: Owner) -> dict[str, Json]:
         spec = without_node_pin(spec)
     if owner.kind != "Pod":
         own = tuple(t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None)
-        spec = replace(spec, tolerations=own)
+        overhead = {} if spec.runtime_class_name else spec.overhead
+        spec = replace(spec, tolerations=own, overhead=overhead)
     patch = plain(spec)
     for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
         patch.pop(field, None)

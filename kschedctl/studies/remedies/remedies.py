@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 
 from msgspec.structs import replace
 
@@ -23,7 +22,8 @@ from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.fixes.trials import Trials, held
 from kschedctl.studies.remedies.impossible import impossible, too_large
-from kschedctl.studies.remedies.ranking import Ranked, ranked
+from kschedctl.studies.remedies.queue_checks import QueueChecks
+from kschedctl.studies.remedies.ranking import CheckedFix, Ranked, holding_first, ranked
 from kschedctl.studies.remedies.refused import creation_remedies, once_created
 from kschedctl.studies.remedies.rollouts import Rollouts
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
@@ -33,6 +33,8 @@ HELPED = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help; another one says for itself why there is nothing to do."""
 SHOWN = 7
 """So many of the best go with an explanation."""
+CHECKED = 10
+"""The number of fixes in a full list that are checked with all waiting pods."""
 
 
 def remedies_of(
@@ -68,18 +70,37 @@ def _found(asked: AskedPod, report: Explanation, wishes: RemedyWishes, progress:
         return document
     search, ranking = searched(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)
-    best = tuple(rollouts.holding(ranking))
+    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials))
     return replace(
         document,
         remedies=tuple(
-            remedy_of(candidate, search.trials.key, asked.workload, rolled=rollouts.of(candidate.trial))
-            for candidate in best
+            remedy_of(
+                fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+            )
+            for fix in best
         ),
         impossible=(*impossible(search), *rollouts.refused()),
         extended=of_extenders(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=together((document.unknown, unheard(best))),
+        unknown=together((document.unknown, unheard(fix.ranked for fix in best))),
     )
+
+
+def check_in_queue(ranking: Iterable[Ranked], checks: QueueChecks, count: int | None = None) -> list[CheckedFix]:
+    """Check ranked fixes with all waiting pods, and return the first ``count`` of them, those first that hold.
+
+    If none of the first ones holds, the following ones are checked until one does. Without a ``count`` all are
+    returned, the later ones unchecked.
+    """
+    fixes: list[CheckedFix] = []
+    for candidate in ranking:
+        enough = len(fixes) >= (count or CHECKED) and not all(fix.fails for fix in fixes)
+        if enough and count is not None:
+            break
+        fix = CheckedFix(candidate, None) if enough else checks.best_variant(candidate)
+        if count is None or len(fixes) < count or not fix.fails:
+            fixes.append(fix)
+    return holding_first(fixes)[:count]
 
 
 def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
@@ -95,13 +116,19 @@ def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
         return report
     search, ranking = searched(asked, RemedyWishes(smallest=True))
     rollouts = Rollouts(asked.workload)
-    best = tuple(islice(rollouts.holding(ranking), SHOWN))
+    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials), SHOWN)
     shown = tuple(
-        remedy_of(candidate, search.trials.key, asked.workload, rolled=rollouts.of(candidate.trial))
-        for candidate in best
+        remedy_of(
+            fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+        )
+        for fix in best
     )
-    lines = too_large(search.trials.base) if shown else (*impossible(search), *rollouts.refused())
-    unknown = together((report.unknown, unheard(best)))
+    new_node = report.new_node
+    new_machine = new_node is not None and any(pool.takes or pool.would_take for pool in new_node.pools)
+    lines = (
+        too_large(search.trials.base, new_machine=new_machine) if shown else (*impossible(search), *rollouts.refused())
+    )
+    unknown = together((report.unknown, unheard(fix.ranked for fix in best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 

@@ -1,6 +1,7 @@
 """A change of a pod's template replayed as its controller makes it: all pods of the workload, within its limits.
 
 The pod alone fits after each remedy; its siblings get the same template, and they move, restart and preempt with it.
+The pods that they evict come back, which may take the room again.
 Upstream: pkg/controller/{deployment,replicaset,statefulset,daemon,job} (v1.36). Strategies are not read where no
 manifest says them: those that the API server sets by default are replayed.
 """
@@ -30,6 +31,7 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.objects.stored_pods import as_written
+from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -45,7 +47,9 @@ from kschedctl.studies.controllers.rollout_limits import Change, set_pace, slot
 from kschedctl.studies.controllers.template_claims import claims_within_quotas
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, changed_cluster
 from kschedctl.studies.remedies.ranking import Ranked
-from kschedctl.studies.what_if.settling import victims
+from kschedctl.studies.what_if.placements import eviction_chain, evictions
+from kschedctl.studies.what_if.settling import recreate_evicted
+from kschedctl.text.counts import first_few
 
 KEEPS_OTHERS = frozenset({"ReplicaSet", "ReplicationController"})
 """Kinds whose pods keep their template until they are deleted."""
@@ -58,13 +62,15 @@ MOST_REFUSED = 3
 class RolledOut(NamedTuple):
     """What a changed template did: running pods of the ``owner`` were ``restarted``, the ``victims`` of others evicted.
 
-    ``refused``: why nobody should do it; empty where more pods of the workload have a node in the end.
+    ``refused``: why nobody should do it; empty where more pods of the workload have a node in the end. ``chain``: what
+    becomes of the victims, None if there are none.
     """
 
     owner: Owner
     restarted: int = 0
     victims: tuple[str, ...] = ()
     refused: str = ""
+    chain: EvictionChain | None = None
 
 
 class Rollouts:
@@ -75,7 +81,7 @@ class Rollouts:
         self._known: dict[int, tuple[RemedyTrial, RolledOut | None]] = {}
 
     def of(self, trial: RemedyTrial) -> RolledOut | None:
-        """None where no template is changed, or nobody else is made from it."""
+        """Return what the trial's changes do; None if no other pod has the changed template and nobody is evicted."""
         if id(trial) not in self._known:
             self._known[id(trial)] = trial, _replayed(trial, self._manifest)
         return self._known[id(trial)][1]
@@ -106,13 +112,14 @@ def changes_template(trial: RemedyTrial) -> bool:
 
 def _replayed(trial: RemedyTrial, manifest: Struct | None) -> RolledOut | None:
     owner, own = owner_of(trial.own), ObjectKey.of(trial.own)
-    if owner.kind in ("Pod", "Node") or not changes_template(trial):
+    alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
+    if alone and not trial.victims:
         return None
     edits = {key: edit for key, edit in trial.edits.items() if key != own}
     cluster = changed_cluster(trial.scheduler.cluster, edits, whole=True)
-    old = Existing(cluster).of(*owner)
+    old = [] if alone else Existing(cluster).of(*owner)
     if not any(pod.key != trial.own.key for pod in old):
-        return None
+        return _preempting_alone(owner, trial, cluster) if trial.victims else None
     try:
         change, cluster = _planned(owner, trial, old, cluster, manifest)
     except InputError as error:
@@ -120,6 +127,39 @@ def _replayed(trial: RemedyTrial, manifest: Struct | None) -> RolledOut | None:
     staying = {pod.key for pod in (*change.kept, *change.removed)}
     deleted = [pod for pod in old if pod.key not in staying]
     return _rolled_out(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
+
+
+def _preempting_alone(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolledOut:
+    """Let the pod alone preempt in the changed ``cluster``, and follow the replacements of its victims."""
+    pod = trial.pod
+    if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
+        cluster = added(cluster, [pod])
+    else:
+        cluster = with_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
+    simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
+    position = _position(simulation.view, pod)
+    simulation.schedule([position])
+    rolled_out = _with_evictions(RolledOut(owner), simulation, [position])
+    if simulation.view.node[position] >= 0:
+        return rolled_out
+    return rolled_out._replace(refused=_why_in_vain(rolled_out))
+
+
+def _with_evictions(rolled_out: RolledOut, simulation: Simulation, own: Sequence[Position]) -> RolledOut:
+    """Return the result with the pods that were evicted, the workload's ``own`` ones aside, and their chain."""
+    evicted = evictions(simulation)
+    keys = {simulation.view.pods.objects[position].key for position in own}
+    victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
+    return rolled_out._replace(victims=victims, chain=eviction_chain(simulation, evicted))
+
+
+def _why_in_vain(rolled_out: RolledOut) -> str:
+    """Return why a pod that evicts others has no node in the end."""
+    victims, chain = rolled_out.victims, rolled_out.chain
+    evicts = f"it evicts {first_few(victims)}" if victims else "it evicts nobody"
+    if chain is not None and chain.outrun:
+        return f"{evicts}, whose replacements take the node again before the pod gets there"
+    return f"{evicts}, and has no node in the end"
 
 
 def _planned(
@@ -236,17 +276,19 @@ def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler, deleted: Seq
     creation = RolloutCreation(Admissions(scheduler.cluster, {}), owner, None, change)
     creation.release(deleted)
     rollout = Rollout(change, simulation, lambda pod: _position(view, pod), creation)
-    gone = dict.fromkeys(victims(roll_out([rollout], simulation)))
+    recreate_evicted(simulation, frozenset(rollout.old))
+    roll_out([rollout], simulation)
     placed = int((view.node[own] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
-    evicted = tuple(view.pods.objects[position].key for position in gone if position not in own)
-    rolled_out = RolledOut(owner, restarted, evicted)
-    if len(evicted) < len(gone):
+    rolled_out = _with_evictions(RolledOut(owner, restarted), simulation, own)
+    if any(eviction.victim in own for eviction in simulation.evictions):
         return rolled_out._replace(refused="its rollout evicts pods of its own")
     if rollout.refused is not None:
         return rolled_out._replace(refused=f"its pods are not created: {in_brief(creation.words[0])}")
     if rollout.old or rollout.coming:
         return rolled_out._replace(refused=f"its rollout gets {rollout.said}")
+    if placed < min(before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:
+        return rolled_out._replace(refused=_why_in_vain(rolled_out))
     if placed < min(before + 1, change.desired):
         return rolled_out._replace(refused=f"{placed} of its pods have a node then, {before} have one now")
     return rolled_out

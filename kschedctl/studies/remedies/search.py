@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 
+import msgspec
+
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
@@ -14,9 +16,11 @@ from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.catalogue import remedies_of
 from kschedctl.studies.remedies.fixes.changes import Fix
+from kschedctl.studies.remedies.fixes.image_platform import runs_on_no_feasible_node
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial, Trials
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
+from kschedctl.studies.remedies.ranking import harms_nobody
 from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, least_changes, nodes_to_try
 
 Ways = Callable[[TriedNode], Iterable[Fix]]
@@ -30,10 +34,12 @@ ADDS = "AddNode"
 
 @dataclass(frozen=True)
 class RemedyWishes:
-    """Sets of up to ``max_changes``.
+    """Which sets of changes are searched for.
 
-    ``smallest``: no set that is larger than the smallest one that harms nobody, unless the manifest nearly named
-    something that exists: then also larger sets of corrections, with room for the pod where those need it. ``by``: made by this one alone, empty for anybody. ``only`` and ``without``: kinds of changes; no ``only``: all.
+    ``max_changes``: the most changes of a set. ``smallest``: no set that is larger than the smallest one that harms
+    nobody, unless the manifest nearly named something that exists: then also larger sets of corrections, with room for
+    the pod where those need it. ``by``: changes that this one alone can make, empty for anybody. ``only`` and
+    ``without``: kinds of changes; no ``only``: all kinds.
     """
 
     max_changes: int = 3
@@ -139,9 +145,28 @@ class RemedySearch:
         if where not in self._options:
             fixes = (self.everywhere if tried.row is None else self.ways)(tried)
             known = tried.trial.changes
-            fitting = (fix for fix in fixes if fix not in known and _goes_with(fix, tried.trial))
+            fitting = (
+                fix
+                for fix in fixes
+                if fix not in known and _goes_with(fix, tried.trial) and not self._names_made_up_node(fix, tried.trial)
+            )
             self._options[where] = tuple(dict.fromkeys(fix for fix in fitting if self._wanted(fix)))
         return self._options[where]
+
+    def _names_made_up_node(self, change: Fix, trial: RemedyTrial) -> bool:
+        """Return whether the change writes the name of a node that the trial adds into another object.
+
+        Nobody knows how such a node will be called once it is there.
+        """
+        names = [key.name.encode() for key, edit in trial.edits.items() if key.kind == "Node" and edit.before is None]
+        if not names:
+            return False
+        for key, change_object, _ in change.edits:
+            known = trial.edits.get(key)
+            after = change_object(self.trials.read(key) if known is None else known.after)
+            if key.kind != "Node" and any(name in msgspec.json.encode((key, after)) for name in names):
+                return True
+        return False
 
     def _further(self, tried: TriedNode, trial: RemedyTrial, left: int) -> Iterable[TriedNode]:
         """Where to go on: on the same node, if the change did anything there, on the one that it adds, else on all."""
@@ -159,8 +184,10 @@ class RemedySearch:
         ]
 
     def _keep(self, trial: RemedyTrial) -> None:
-        """Unless one of its changes is not needed, or others lead to the same."""
+        """Keep the set unless a change is not needed, another set does the same, or the nodes cannot run the image."""
         if any(_objects(known) == _objects(trial) for known in self.found):
+            return
+        if trial.cycle is not None and runs_on_no_feasible_node(self.trials.base.pod, trial.cycle):
             return
         fewer = [combination for combination in combinations(trial.changes, len(trial.changes) - 1) if combination]
         if not any(
@@ -176,11 +203,6 @@ class RemedySearch:
         over = time.monotonic() > self._until or self.trials.replayed > MOST_TRIALS
         self.exhausted &= not over
         return over
-
-
-def harms_nobody(trial: RemedyTrial) -> bool:
-    """Whether nobody is evicted, and nothing is lost, for the pod."""
-    return not trial.nominated and all(fix.paid < Price.LOSS for fix in trial.changes)
 
 
 def keeps_workload(trial: RemedyTrial) -> bool:

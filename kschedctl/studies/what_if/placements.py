@@ -12,7 +12,8 @@ from kschedctl.api.arrays import Amounts, Bools, Ints, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
-from kschedctl.reports.simulation import EvictedPod, EvictionChain, Headroom, PodCount, RetriedPods, UnplacedPods
+from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
 from kschedctl.scheduler.engine.permit import SOMEBODY_WAITS, run_permit
 from kschedctl.scheduler.engine.rejectors import NONE
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
@@ -170,6 +171,7 @@ def _evicted(simulation: Simulation, eviction: Eviction, evicted_next_from: Row 
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
         round=number,
+        tied=tuple(pods.objects[position].key for position in eviction.tied),
     )
 
 
@@ -191,6 +193,7 @@ def eviction_chain(simulation: Simulation, evicted: Sequence[EvictedPod]) -> Evi
         rounds=max(pod.round for pod in evicted),
         preempting=tuple(dict.fromkeys(pod.by for pod in in_turn)),
         evicted_in_turn=tuple(dict.fromkeys(pod.pod for pod in in_turn)),
+        tied={pod.pod: pod.tied for pod in evicted if pod.tied},
         outrun=tuple(keys[position].key for position in sorted(simulation.search.preemptors.futile)),
     )
 

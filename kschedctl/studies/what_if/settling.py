@@ -25,7 +25,7 @@ from kschedctl.scheduler.simulation.outcome import Outcome, Recreation
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics.edits import is_made_again, with_pods
 from kschedctl.studies.basics.unknown import of_simulation
-
+from kschedctl.studies.controllers.job_limits import job_would_fail
 
 ONE_PER_SLOT = frozenset({"DaemonSet", "StatefulSet"})
 """Kinds that create the replacement of a pod once the pod is deleted: its node, or its name, has to be free.
@@ -40,10 +40,10 @@ def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = 
     view = simulation.view
 
     def recreation(position: Position) -> Recreation:
-        pod = view.pods.objects[position]
-        if position in scaled_down or not is_made_again(pod):
+        if position in scaled_down or not _is_recreated(simulation, position):
             return Recreation.NEVER
-        return Recreation.WHEN_GONE if owner_of(pod).kind in ONE_PER_SLOT else Recreation.AT_ONCE
+        kind = owner_of(view.pods.objects[position]).kind
+        return Recreation.WHEN_GONE if kind in ONE_PER_SLOT else Recreation.AT_ONCE
 
     simulation.recreation = recreation
     return simulation
@@ -134,11 +134,17 @@ def victims(outcomes: Iterable[Outcome]) -> list[Position]:
 
 
 def come_back(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
-    """The pods that went and that somebody makes anew: they wait for a node from now on."""
-    pods, gone = simulation.view.pods.objects, simulation.gone
-    back = [position for position in positions if position in gone and is_made_again(pods[position])]
+    """Return the pods that left and that controllers recreate: they wait for a node from now on."""
+    gone = simulation.gone
+    back = [position for position in positions if position in gone and _is_recreated(simulation, position)]
     gone.difference_update(back)
     return back
+
+
+def _is_recreated(simulation: Simulation, position: Position) -> bool:
+    """Return whether a controller recreates the pod: a Job does not if one more failed pod makes it fail."""
+    pod = simulation.view.pods.objects[position]
+    return is_made_again(pod) and not job_would_fail(pod, simulation.view.objects)
 
 
 def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:

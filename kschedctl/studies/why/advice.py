@@ -9,16 +9,29 @@ from msgspec.structs import replace
 
 from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import Pod, Taint, Toleration
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, tolerated
 from kschedctl.reports.explanation import Advice, Cause, Explanation, PreemptionReport
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
+from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import LOOK_AT_CLAIM
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
+from kschedctl.scheduler.plugins.volume_binding.facts import (
+    ClaimsUnbound,
+    NotEnoughStorage,
+    NoVolume,
+    ProvisionedElsewhere,
+    VolumeMissing,
+    VolumeOutOfReach,
+)
+from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse
+from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
+from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.group_headline import ends_deadlock
@@ -40,6 +53,9 @@ _EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: s
 def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
     """For a pod with a headline; ``framework`` is that of its profile, None where no profile is for it."""
     match report.verdict:
+        case "Bound" if report.claims_without_scheduler:
+            text = "Select the node by nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
+            yield Advice("SelectNodeByLabel", text, pod.spec.node_name)
         case "Bound":
             yield Advice("LookAtKubelet", "Nothing left to schedule; if it does not run, look at the kubelet")
         case "NotResponsible" | "Gated" if report.pod_group and report.pod_group.decided_by:
@@ -59,7 +75,7 @@ def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Frame
             yield from _schedulable(pod)
         case "Unschedulable" if framework is not None:
             yield from _kept_away(scheduler, framework, pod, report)
-            yield from _unschedulable(report)
+            yield from _unschedulable(report, pod)
 
 
 def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
@@ -93,15 +109,22 @@ def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
 
 def _schedulable(pod: Pod) -> Iterator[Advice]:
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
-        text = "The cluster changed since kube-scheduler last refused it; it tries again within 10 s to 5 min"
+        text = (
+            "The cluster changed since kube-scheduler last refused it; it tries again within 5 min of that. "
+            "If the pod waits for longer, audit looks for the fault"
+        )
         yield Advice("AwaitRetry", text)
     elif pod.metadata.creation_timestamp is not None:
         text = "If it stays Pending, is kube-scheduler running? It has not written a verdict on this pod"
         yield Advice("CheckScheduler", text)
 
 
-def _unschedulable(report: Explanation) -> Iterator[Advice]:
+def _unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
     preemption = report.preemption
+    if preemption is not None and preemption.no_lower_priority and owner_of(pod).kind == "DaemonSet":
+        highest = preemption.no_lower_priority.highest
+        text = f"Its DaemonSet's pods can go to no other node: give it a PriorityClass above {highest:,}"
+        yield Advice("RaisePriority", text)
     if report.pod_group is not None and report.pod_group.deadlocked_with:
         yield Advice("EndDeadlock", ends_deadlock(report.pod_group))
     elif preemption is not None and preemption.terminating:
@@ -144,7 +167,22 @@ def _look_at(cause: Cause) -> Advice | None:
     if step is None:
         return None
     about_node = "{node}" in step.text
-    return Advice(step.kind, step.text.format(node=cause.nearest), cause.nearest if about_node else "")
+    node, claim = cause.nearest if about_node else "", _claim_of(cause.fact_data) if step is LOOK_AT_CLAIM else ""
+    return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)
+
+
+def _claim_of(fact: AnyFact | None) -> str:
+    """Return the name of the PersistentVolumeClaim that the fact is about; empty if it is about none."""
+    match fact:
+        case ClaimsUnbound(claims=(first, *_)):
+            claim = first.claim
+        case NoVolume() | NotEnoughStorage() | ProvisionedElsewhere() | VolumeMissing() | VolumeOutOfReach():
+            claim = fact.claim
+        case VolumeInOtherZone() | ClaimInUse():
+            claim = fact.claim
+        case _:
+            return ""
+    return claim.rpartition("/")[2]
 
 
 def _correct_constraint(fact: TooSkewed) -> Advice | None:
@@ -170,6 +208,10 @@ def _kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Exp
     """What would let a pod go to the nearest node, which a taint or a cordon keeps it from, if that is known."""
     cause = report.causes[0] if report.causes else None
     if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:
+        return
+    if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.uninitialized_nodes:
+        text = "See why the cloud controller manager does not initialize it: is it running, and what does its log say?"
+        yield Advice("StartCloudController", text, cause.nearest)
         return
     node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
     taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]

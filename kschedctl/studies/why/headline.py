@@ -6,12 +6,14 @@ from collections.abc import Collection, Sequence
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Cause, Explanation, PreemptionReport
+from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.studies.why.group_headline import placed_with_group, told_of_group
 
 NAMED = 3
 FITS = "a node fits now, for each by itself"
 UNDER_WAY = "preemption is under way"
 WAIT = "Wait"
+NOT_INITIALIZED = "no node is initialized, the cloud controller manager is not running, or fails"
 
 
 def headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
@@ -31,7 +33,7 @@ def headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
             return f"held back before scheduling: {'; '.join(reasons)}"
         case "Error":
             return f"scheduling fails with an error: {report.message}"
-    return _nothing_to_decide(report.verdict, pod, profiles)
+    return _nothing_to_decide(report, pod, profiles)
 
 
 def shared_cause(report: Explanation) -> str:
@@ -42,7 +44,12 @@ def shared_cause(report: Explanation) -> str:
         return FITS
     if report.preemption is not None and report.preemption.terminating:
         return UNDER_WAY
-    return report.causes[0].reason if report.causes and report.verdict == "Unschedulable" else report.headline
+    if not report.causes or report.verdict != "Unschedulable":
+        return report.headline
+    cause = report.causes[0]
+    if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.no_node_is_initialized:
+        return f"{cause.reason}: {NOT_INITIALIZED}"
+    return cause.reason
 
 
 def in_words(causes: Sequence[Cause], nodes: int) -> str:
@@ -64,11 +71,22 @@ def told(cause: Cause, nodes: int) -> str:
     return ", ".join(filter(None, (place, evidence)))
 
 
-def _nothing_to_decide(verdict: str, pod: Pod, profiles: Collection[str]) -> str:
-    """The headline of a pod that is not, or no longer, the scheduler's business."""
-    if verdict == "Finished":
+def _bypasses_scheduler(report: Explanation, pod: Pod) -> str:
+    """Return the headline of a pod whose spec.nodeName keeps its claims from being bound."""
+    first, *others = report.claims_without_scheduler
+    more = f" and {len(others)} more" if others else ""
+    wait = "wait" if others else "waits"
+    claims = f"claim {first.claim} of class {first.storage_class}{more} {wait} for the scheduler to choose a node"
+    return f"spec.nodeName {pod.spec.node_name} bypasses the scheduler, but {claims} (WaitForFirstConsumer)"
+
+
+def _nothing_to_decide(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
+    """Return the headline of a pod that is not, or no longer, the scheduler's business."""
+    if report.claims_without_scheduler:
+        return _bypasses_scheduler(report, pod)
+    if report.verdict == "Finished":
         return f"the pod has ended ({pod.status.phase}), there is nothing left to schedule"
-    if verdict == "Bound":
+    if report.verdict == "Bound":
         return f"the pod is already bound to node {pod.spec.node_name}"
     if pod.spec.scheduler_name not in profiles:
         return f'no profile serves scheduler name "{pod.spec.scheduler_name}" (served: {", ".join(profiles)})'

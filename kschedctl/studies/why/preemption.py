@@ -8,12 +8,17 @@ import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import controller_of
-from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
+from kschedctl.reports.explanation import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
-from kschedctl.scheduler.engine.preemption.evaluator import Preemption, PreemptionPlugin, preemption_plugins
+from kschedctl.scheduler.engine.preemption.evaluator import (
+    Preemption,
+    PreemptionPlugin,
+    potential_nodes,
+    preemption_plugins,
+)
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from kschedctl.snapshot.fork import Fork
@@ -48,7 +53,29 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         limit=preemption.wanted,
         nominated=cycle.info.pod.status.nominated_node_name if going else "",
         terminating=going,
+        no_lower_priority=_compare_priorities(plugin, preemption, cycle),
     )
+
+
+def _compare_priorities(plugin: PreemptionPlugin, preemption: Preemption, cycle: Cycle) -> NoLowerPriority | None:
+    """Return the priorities on the nodes where evictions could make room, if no pod there has a lower one.
+
+    Return None if there is some candidate, if nodes have no pods, or if the plugin does not go by priority.
+    """
+    if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
+        return None
+    view, priority = cycle.view, cycle.info.priority
+    potential = potential_nodes(cycle)
+    placed = np.flatnonzero(view.node >= 0)
+    there = placed[potential[view.node[placed]]]
+    if not len(there):
+        return None
+    priorities = view.pods.priority[view.pods.info[there]]
+    lowest, highest = int(priorities.min()), int(priorities.max())
+    if lowest < priority:
+        return None
+    rows = np.unique(view.node[there])
+    return NoLowerPriority(priority, lowest, highest, len(rows), view.nodes.names[int(rows[0])])
 
 
 def _would_be_asked(cycle: Cycle) -> PreemptionPlugin:

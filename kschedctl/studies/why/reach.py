@@ -17,10 +17,12 @@ from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
+from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
 from kschedctl.scheduler.registry.facts import AnyFact, as_fact
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
@@ -146,6 +148,8 @@ def _level(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
             return np.full(nodes, KEPT_AWAY, np.int8)
         case Insufficient(resource=name):
             return np.where(_offers_none(cycle, name, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+        case NotEnoughStorage(storage_class=name):
+            return np.where(_has_storage_pools(cycle, name), NEAR, OUT_OF_REACH).astype(np.int8)
     return np.full(nodes, OUT_OF_REACH if rejection.code is Code.UNRESOLVABLE else NEAR, np.int8)
 
 
@@ -155,6 +159,18 @@ def _offers_none(cycle: Cycle, resource: str, mask: Bools) -> Bools:
         return np.zeros(len(mask), np.bool_)
     column = cycle.view.resources.get(resource)
     return mask.copy() if column is None else mask & (cycle.view.allocatable[:, column] == 0)
+
+
+def _has_storage_pools(cycle: Cycle, storage_class: str) -> Bools:
+    """Return (N,) which nodes some CSIStorageCapacity of the class is for; all nodes if there is none for any node.
+
+    A driver that publishes no capacity at all does not tell by that which nodes its volumes can be used on.
+    """
+    served = np.zeros(len(cycle.view.nodes), np.bool_)
+    for pool in listers(cycle.view).pools_of_class.get(storage_class, ()):
+        if pool.limit is not None:
+            served[pool.rows] = True
+    return served if served.any() else ~served
 
 
 def _without_devices(cycle: Cycle, mask: Bools) -> Bools:

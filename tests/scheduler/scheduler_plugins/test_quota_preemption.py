@@ -402,9 +402,18 @@ def test_what_others_borrowed_comes_back_whatever_their_priority() -> None:
 
 def test_who_was_driven_away_may_not_borrow_again() -> None:
     """Made anew b/p0 would be the third cpu pair of b again, and a uses no more than its min."""
-    cluster = Cluster.from_objects([*LENT, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
+    lent = [*LENT[:-1], pod("a/web", {"cpu": 2}, 2 * HIGH)]
+    cluster = Cluster.from_objects([*lent, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
     found = settle(cluster)
     assert (found.placed, found.evicted, set(found.waiting)) == (1, 1, {"b/p0"})
+
+
+def test_a_borrower_of_higher_priority_takes_the_room_again() -> None:
+    """With a/web (2 cpu) nominated and b/p0 back the quotas use 8 of the min of both, 8; and a nomination keeps no
+    room from pods of higher priority. So b/p0 is back before a/web each time, and a/web waits.
+    """
+    cluster = Cluster.from_objects([*LENT, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
+    assert set(settle(cluster).waiting) == {"a/web"}
 
 
 def test_who_was_driven_away_often_drives_nobody_away() -> None:

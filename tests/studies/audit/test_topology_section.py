@@ -216,7 +216,46 @@ def test_pods_that_cannot_come_back_are_found() -> None:
     documents = pods("web", "a1", "b1", "c1", **spread("web", minDomains=3))
     found = section(*documents)
     assert told(found) == [("stranded", "warning", "StatefulSet d/web")]
-    assert "if a is lost 1 of 1 pods cannot come back: 2 domains are left of minDomains 3" in found.findings[0].message
+    message = (
+        "if a is lost, 1 of 1 pods cannot come back: the minimum counts as 0 with 2 domains, fewer than minDomains 3"
+    )
+    assert message in found.findings[0].message
+    assert found.findings[0].fix == "Lower minDomains to 2, or raise maxSkew"
+
+
+def test_the_loss_of_the_only_domain_is_an_outage_whatever_min_domains_is() -> None:
+    """Zone a is the only one for the pods: after its loss no minDomains lets them come back."""
+    selected = {"nodeSelector": {ZONE: "a"}}
+    (found,) = section(*pods("web", "a1", "a2", **selected, **spread("web"))).findings
+    assert (found.rule, found.severity) == ("audit-topology-one-zone", "warning")
+    assert found.message.endswith("the only one that taints and node selection leave: losing it is an outage")
+    assert found.fix == "Add nodes in a second zone that they may use, and set minDomains: 2 in the constraint"
+    (wide,) = section(*pods("web", "a1", "a2", **selected, **spread("web", max_skew=2))).findings
+    assert wide.fix.endswith("set maxSkew: 1 and minDomains: 2 in the constraint")
+    found = section(*pods("web", "a1", "a2", **selected, **spread("web", minDomains=2))).findings
+    assert [each.fix for each in found if each.rule == "audit-topology-one-zone"] == [
+        "Add nodes in a second zone that they may use"
+    ]
+    (skewed,) = (each for each in found if each.rule == "audit-topology-skew")
+    assert skewed.message.endswith("a has 2 pods, a 2, and 1 domain, fewer than minDomains 2")
+    assert "until then a domain takes 1 pod after a restart" in skewed.fix
+
+
+def test_a_tainted_domain_that_counts_as_empty_is_named_with_the_policy() -> None:
+    """Zones a and b have 2 pods each, tainted zone c has none: the skew is 2, and a restart would not lower it."""
+    nodes = [*NODES[:4], node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
+    found = section(*pods("web", "a1", "a2", "b1", "b2", **spread("web")), nodes=nodes)
+    (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
+    why = "c (taint sick:NoSchedule of node c1) counts as an empty domain, since nodeTaintsPolicy is Ignore"
+    assert skewed.message.endswith(why)
+    assert skewed.fix.startswith("Set nodeTaintsPolicy: Honor in the constraint")
+    (told_promise,) = found.promises
+    assert (told_promise.least, told_promise.least_policy, told_promise.least_why) == ("c", "nodeTaintsPolicy", why)
+
+
+def test_a_constraint_says_whether_it_sets_min_domains() -> None:
+    assert not promise("web", *pods("web", "a1", "b1", **spread("web"))).min_domains_set
+    assert promise("web", *pods("web", "a1", "b1", **spread("web", minDomains=2))).min_domains_set
     [note] = section(*pods("web", "a1", "b1", "c1", **spread("web"))).findings
     assert (note.rule, note.severity) == ("audit-topology-stranded-while-down", "note")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from control_plane.validation import REQUIRED
+
 Json = dict[str, Any]
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 DRIVER = "csi.example.com"
@@ -72,6 +74,8 @@ def volume(
 ) -> Json:
     """One that is available, or held by a claim of that name; ``on``: the label, and its values, of its nodes."""
     fields: Json = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": of, **spec}
+    if not fields.keys() & REQUIRED.keys():
+        fields["nfs"] = {"server": "files", "path": "/exports"}
     if on:
         expressions = [{"key": key, "operator": "In", "values": values} for key, values in on.items()]
         fields["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}

@@ -105,6 +105,15 @@ def no_room(kind: str) -> World:
     return World([full("n1"), tainted("n2"), tainted("n3", "b"), *running, of(kind, names[2])], "d/web-2")
 
 
+def resized(running: Json, cpu: str) -> Json:
+    """Return the running pod with a resize to so much cpu, which its kubelet has put off."""
+    (container,) = running["spec"]["containers"]
+    status = {"name": container["name"], "resources": deepcopy(container["resources"])}
+    container["resources"]["requests"]["cpu"] = cpu
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+    return {**running, "status": {**running["status"], "containerStatuses": [status], "conditions": [pending]}}
+
+
 def daemons() -> World:
     """One of two nodes has a taint that the DaemonSet does not tolerate any more."""
     documents = [node("n1"), tainted("n2"), of("DaemonSet", "web-0", "n1", **pinned("n1"))]
@@ -180,6 +189,7 @@ QUOTAS = [
 MADE: dict[str, World] = {
     **{f"no room for a {kind}": no_room(kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod")},
     "no room for a DaemonSet": daemons(),
+    "a deferred resize": World([full("n1"), resized(of("Deployment", "web-0", "n1"), "2"), pod("asked")], "d/asked"),
     "a template asks for too much": with_claim(
         DEPLOYED, node("n1"), GPU, devices("n1", {}), template(request(count=2)), generated(request(count=2))
     ),

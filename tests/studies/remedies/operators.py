@@ -8,6 +8,7 @@ from command_worlds import World
 from control_plane import kubectl
 from control_plane.running import run
 from control_plane.store import Json, Key, Store, patched
+from control_plane.validation import completed, creation_refusal
 from control_plane.workloads import ready, workload_of
 from control_plane.world import control_plane
 
@@ -48,6 +49,9 @@ class Operator:
         for command in remedy.commands:
             kubectl.run(store, command)
             self._run(store)
+        for manifest in remedy.manifests:
+            assert creation_refusal(manifest), f"{manifest} is accepted before anybody completes it"
+            store.create(completed(manifest))
         self._run(store)
         if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
             return lost[0]
@@ -55,6 +59,8 @@ class Operator:
 
     def accepts(self, remedy: Remedy) -> None:
         """Its changes, as RFC 6902 operations, made by requests to the API server. Raises RefusedError."""
+        if remedy.needs_values:
+            return
         store = self.store.copy()
         for each in remedy.changes:
             if "create" in each:
@@ -66,7 +72,7 @@ class Operator:
                 del store.objects[_key(each)]
                 store.create(new)
             else:
-                store.patch(_key(each), each["patch"], "json")
+                store.patch(_key(each), each["patch"], "json", each.get("subresource", ""))
 
     def _seen(self, store: Store, workload: Json | None, before: int, remedy: Remedy) -> str:
         """The pod, or the first that came in its place, is on one of the nodes that were named."""
@@ -88,7 +94,7 @@ def _waits(document: Json) -> bool:
 
 def _published(store: Store, remedy: Remedy) -> None:
     """What no command makes: drivers, kubelets and providers of nodes do it, or it comes about by waiting."""
-    alone = not any(_changes(command) for command in remedy.commands)
+    alone = not remedy.manifests and not any(_changes(command) for command in remedy.commands)
     for each in remedy.changes:
         if "create" in each:
             if alone or each["create"]["kind"] in OF_SYSTEMS:

@@ -32,7 +32,8 @@ def test_the_pod_that_has_the_disk_is_stopped() -> None:
     (remedy,) = (each for each in found(held()).remedies if each.kinds == ("StopPod",))
     assert remedy.summary == "Stop pod d/holder"
     assert remedy.weakens == "pod d/holder is gone for good: no controller owns it"
-    assert remedy.commands == ("kubectl delete pod -n d holder",)
+    (command,) = remedy.commands
+    assert command.endswith(" | kubectl create --raw /api/v1/namespaces/d/pods/holder/eviction -f -")
 
 
 def test_a_deployment_runs_with_one_replica_fewer() -> None:

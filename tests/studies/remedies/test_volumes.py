@@ -24,6 +24,7 @@ from claim_documents import (
     storage_class,
     volume,
 )
+from control_plane.validation import completed, creation_refusal
 
 from kschedctl.cluster import Cluster
 from kschedctl.library.remedies import remedies
@@ -105,6 +106,17 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             "RaiseCapacity": "Add storage to pool kube-system/p of class csi: room for 10Gi instead of 4Gi",
             "SmallerClaim": "Recreate claim d/data with 4Gi instead of 10Gi",
         },
+    ),
+    "the driver publishes a capacity of 0": (
+        [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "0", "a"), claim(of="csi")],
+        {
+            "IgnoreStorageCapacity": "Set storageCapacity: false in CSIDriver csi.example.com, which publishes a",
+            "RaiseCapacity": "Correct what csi.example.com publishes in CSIStorageCapacity kube-system/p of class csi",
+        },
+    ),
+    "the driver publishes no capacity": (
+        [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, claim(of="csi")],
+        {"IgnoreStorageCapacity": "Set storageCapacity: false in CSIDriver csi.example.com, which publishes no"},
     ),
     "there is no pool for the zone": (
         [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, pool("p", "40Gi", "b"), claim(of="csi")],
@@ -304,8 +316,7 @@ def test_names_are_quoted() -> None:
     before = volume("v", held_by="before; reboot", persistentVolumeReclaimPolicy="Retain")
     documents = [node("n1"), LOCAL, claim(name), before, pod(**mounts(name))]
     made = {remedy.kinds[0]: remedy.commands for remedy in found(documents).remedies}
-    (create,) = made["CreateVolume"]
-    assert json.loads(shlex.split(create)[2])["metadata"]["name"] == f"{name}-volume"
+    assert made["CreateVolume"] == ()
     (release,) = made["ReleaseVolume"]
     *words, change = shlex.split(release)
     assert words == ["kubectl", "patch", "pv", "v", "--type=merge", "-p"]
@@ -313,10 +324,42 @@ def test_names_are_quoted() -> None:
     assert json.loads(change) == {"spec": {"claimRef": reserved}}
 
 
-def test_a_new_volume_says_what_is_to_be_filled_in() -> None:
-    documents, _ = CASES["the others of the class are reached by a label"]
-    (command,) = summaries([*documents, ASKED])["CreateVolume"].commands
-    spec = json.loads(shlex.split(command)[2])["spec"]
-    assert spec["local"] == {"path": "FILL-IN"}
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ({"csi": {"driver": "csi.example.com", "volumeHandle": "vol-1"}}, "spec.csi.volumeHandle"),
+        ({"local": {"path": "/mnt/disk"}}, "spec.local.path"),
+        ({"nfs": {"server": "files", "path": "/exports"}}, "the volume source (spec.csi, spec.nfs, …)"),
+    ],
+)
+def test_a_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> None:
+    """Only the user knows where the storage is: the manifest of the volume lacks that, and comes after other fixes."""
+    documents = [node("n1"), LOCAL, CSI, claim(), volume("v", on={HOSTNAME: ["n2"]}, **source)]
+    told = remedies(Cluster.from_objects([*documents, ASKED]), "d/asked").remedies
+    assert [bool(remedy.needs_values) for remedy in told] == sorted(bool(remedy.needs_values) for remedy in told)
+    assert told[0].kinds == ("OtherStorageClass",)
+    (remedy,) = (remedy for remedy in told if remedy.kinds == ("CreateVolume",))
+    assert remedy.commands == ()
+    assert remedy.needs_values == (f"{field} of PersistentVolume data-volume",)
+    assert remedy.weakens == f"it is not verified: fill in {field} of PersistentVolume data-volume first"
+    (manifest,) = remedy.manifests
+    assert creation_refusal(manifest)
+    assert not creation_refusal(completed(manifest))
+    spec = manifest["spec"]
+    assert isinstance(spec, dict)
     term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["n1"]}]}
     assert spec["nodeAffinity"] == {"required": {"nodeSelectorTerms": [term]}}
+
+
+def test_a_claim_that_is_going_is_created_without_reading_it() -> None:
+    """It may be gone before the commands run, and then nothing could be read of it."""
+    documents = [node("n1"), CSI, volume("v", "csi", held_by="data"), GOING_WITH_DATA, ASKED]
+    documents[2]["spec"]["claimRef"]["uid"] = GOING_WITH_DATA["metadata"].get("uid", "")
+    commands = [
+        command
+        for remedy in remedies(Cluster.from_objects(documents), "d/asked").remedies
+        for command in remedy.commands
+    ]
+    recreating = [command for command in commands if "replace --force" in command]
+    assert recreating
+    assert all(command.startswith("printf %s ") for command in recreating)

@@ -84,7 +84,7 @@ def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
 def single_domain(context: LintContext) -> Iterator[Problem]:
     for spread in hard_spreads(context):
         if spread.workload.serving and spread.eligible.any() and context.facts.domains(spread.key, spread.counted) == 1:
-            message = f"all usable nodes are in one {spread.key}: the constraint does nothing"
+            message = f"all usable nodes are in one {spread.key}: the constraint does nothing, losing it is an outage"
             yield spread.workload.problem((*spread.path, "topologyKey"), message)
 
 
@@ -127,8 +127,9 @@ def _unreachable(context: LintContext, spread: HardSpread, usable: Bools, why: s
     there, within = facts.domains(spread.key, spread.counted), facts.domains(spread.key, usable)
     fits = within * spread.constraint.max_skew
     if 0 < within < there and fits < workload.at_most and _stuck(context, workload, fits):
+        unusable = facts.domains_without(spread.key, spread.counted, usable)
         message = (
-            f"{why} {there - within} of {there} domains, which count as empty: at most {fits} of "
+            f"{why} {there - within} of {there} domains ({unusable}), which count as empty: at most {fits} of "
             f"{workload.at_most} replicas are scheduled"
         )
         yield workload.problem((*spread.path, field), message)
@@ -206,8 +207,8 @@ RULES = (
         NOTE,
         single_domain,
         summary="Hard spread with a single domain",
-        why="With one domain there is no skew.",
-        fix="Spread on kubernetes.io/hostname, or add nodes in other domains",
+        why="With one domain there is no skew, so all replicas share it unless minDomains asks for more.",
+        fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
         source=doc.SPREAD,
         needs_cluster=True,
     ),

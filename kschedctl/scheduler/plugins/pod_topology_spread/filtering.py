@@ -134,7 +134,7 @@ def rejections(
         skew = here + spread.constraint.selects(info) - minimum
         uneven = passing & (skew > spread.constraint.max_skew)
         if uneven.any():
-            find_emptiest = partial(_find_emptiest_domain, spread, info, view, comparison_operators)
+            find_emptiest = partial(find_emptiest_domain, spread, info, view, comparison_operators)
             fact = _uneven(spread, here, minimum, skew, cache(find_emptiest))
             excess = (skew - spread.constraint.max_skew).astype(np.float64)
             yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, fact, excess)
@@ -193,7 +193,7 @@ def _uneven(
     return fact
 
 
-def _find_emptiest_domain(
+def find_emptiest_domain(
     spread: DomainCounts, info: PodInfo, view: Fork, comparison_operators: bool, fewest: int
 ) -> EmptiestDomain | None:
     """Return the first domain with the fewest pods, preferably one that the pod could go to.

@@ -134,15 +134,30 @@ class NotEnoughStorage(Fact, frozen=True):
     largest_size: str = ""
     largest: int | None = None
     capacity: str = ""
+    driver: str = ""
+    """The class's CSI driver, whose CSIDriver says storageCapacity: true."""
+    pools: int = 0
+    """The number of CSIStorageCapacity objects with a capacity that the class has in the whole cluster."""
 
     def words(self) -> str:
-        """
-        >>> print(NotEnoughStorage("shop/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1").words())
+        """Return how much is wanted and published, and by which driver if it publishes nothing or 0.
+
+        >>> print(NotEnoughStorage("shop/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1", "csi.test").words())
         claim shop/data wants 2Gi of class fast, at most 1Gi is available (CSIStorageCapacity rack-1)
+        >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, "0", 0, "r1", "csi.test").words().partition(", ")[2]
+        'csi.test publishes 0 there (CSIStorageCapacity r1), and its CSIDriver says storageCapacity: true'
+        >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").words().partition(", ")[2]
+        'of which no CSIStorageCapacity has any, though CSIDriver csi.test says storageCapacity: true'
         """
         wanted = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
         if self.largest is None:
+            if self.driver and not self.pools:
+                says = f"CSIDriver {self.driver} says storageCapacity: true"
+                return f"{wanted}, of which no CSIStorageCapacity has any, though {says}"
             return f"{wanted}, of which no CSIStorageCapacity is known for the node"
+        if self.largest == 0 and self.driver:
+            published = f"{self.driver} publishes 0 there (CSIStorageCapacity {self.capacity})"
+            return f"{wanted}, {published}, and its CSIDriver says storageCapacity: true"
         return f"{wanted}, at most {self.largest_size} is available (CSIStorageCapacity {self.capacity})"
 
 
@@ -215,8 +230,10 @@ def not_enough_space(volumes: PodVolumes, row: int) -> NotEnoughStorage:
     """How much is wanted, and the most that a pool within reach holds."""
     claim = volumes.claims[volumes.not_enough_space[row]]
     pools = volumes.listers.pools_of_class.get(claim_class(claim), ())
-    within_reach = [pool for pool in pools if pool.limit is not None and row in pool.rows]
-    fact = NotEnoughStorage(claim_key(claim), claim_class(claim), *_size(claim))
+    known = [pool for pool in pools if pool.limit is not None]
+    within_reach = [pool for pool in known if row in pool.rows]
+    driver = volumes.listers.classes[claim_class(claim)].provisioner
+    fact = NotEnoughStorage(claim_key(claim), claim_class(claim), *_size(claim), driver=driver, pools=len(known))
     if not within_reach:
         return fact
     best = max(within_reach, key=lambda pool: pool.limit or 0)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod, Struct
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.studies.basics.object_keys import ObjectKey
@@ -34,7 +35,8 @@ class Fix:
     ``cost`` orders changes by how little they are. ``weakens``: the guarantee that is given up, empty for none.
     ``commands``: how an operator makes it; what it does to the asked pod is told by its patch. ``variant_of``: the best
     of the fixes of one kind that are variants of the same stands for all; without it a fix is its own. ``where``: what
-    tells it from the others then, the name of a node or pod.
+    tells it from the others then, the name of a node or pod. ``needs_values`` names the fields whose values only the
+    user knows, and ``manifests`` has the objects in which these fields are still empty.
     """
 
     kind: str
@@ -48,6 +50,10 @@ class Fix:
     variant_of: Hashable = None
     where: str = ""
     price: Price | None = None
+    times: Callable[[int], Fix] | None = None
+    """The fix with so many nodes in place of one, if it adds a node."""
+    needs_values: tuple[str, ...] = ()
+    manifests: tuple[JsonObject, ...] = ()
 
     def __post_init__(self) -> None:
         assert self.kind in PRICES, self.kind

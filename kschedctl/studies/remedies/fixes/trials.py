@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.api_object import object_key
-from kschedctl.api.arrays import Row
+from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.post_filter import run_post_filter
@@ -22,10 +23,11 @@ from kschedctl.scheduler.framework.dependencies import Effect, Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.basics.edits import is_made_again, with_pods
+from kschedctl.studies.basics.edits import with_pods
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.controllers.creation import admit
 from kschedctl.studies.remedies.fixes.changes import Edited, Fix, edited, reader
+from kschedctl.studies.remedies.fixes.readmission import readmit
 
 PREEMPTS = "UsePriorityClass"
 """The kind of change after which the scheduler makes room for the pod itself."""
@@ -118,7 +120,10 @@ class Trials:
         view = changed_view(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
         own = edits[self.key].after if self.key in edits else self._as_read
         assert isinstance(own, Pod)
-        pod = held(own, view)
+        readmitted = readmit(self._as_read, own, view.cluster) if is_created(own, view.cluster) else own
+        if readmitted is None:
+            return RemedyTrial(self.scheduler, changes, edits, own, own, None, None)
+        pod = held(readmitted, view)
         info = PodInfo(pod, view.settings.requests)
         framework, unknown = self.scheduler.framework_for(info, view)
         if framework is None:
@@ -162,7 +167,12 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
 
 
 def _harm(victims: Iterable[Pod], violations: int) -> str:
-    bare = [victim.key for victim in victims if not is_made_again(victim)]
+    """Return what is lost with the victims, in words: pods without a controller, and guarantees of PDBs.
+
+    A victim that is being deleted already loses nothing by the preemption.
+    """
+    staying = (victim for victim in victims if victim.metadata.deletion_timestamp is None)
+    bare = [victim.key for victim in staying if owner_of(victim).kind == "Pod"]
     harms = [f"no controller owns {', '.join(bare)}"] * bool(bare)
     harms += [f"{violations} of them against a PodDisruptionBudget"] * bool(violations)
     return "; ".join(harms)
@@ -215,7 +225,8 @@ def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, Edited]) -> Fork:
         return Fork.of(with_pods(view.cluster, {key[1:]: e.after for key, e in resized.items()}), view.settings)  # type: ignore[misc]
 
     fork = view.memo(("resized pods", frozenset(resized)), build).fork()
-    for position in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
+    for number in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
+        position = Position(number)
         if fork.node[position] >= 0:
             fork.forget(position)
         if view.node[position] >= 0:

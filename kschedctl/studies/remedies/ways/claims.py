@@ -163,7 +163,7 @@ def remade(
     if gone is None or (in_set and not same):
         return
     again = ephemeral or in_set
-    commands = gone.commands if again else (*gone.before, kubectl.recreated(key, claim, recreated(new)))
+    commands = gone.commands if again else (*gone.before, recreation(claim, recreated(new)))
     edits = (*gone.edits, ObjectEdit(key, change), *more)
     if ephemeral and not same:
         commands, edits = gone.before, (*edits, *on_pod(pod, _with_template(claim.metadata.name, made_anew(new))))
@@ -172,6 +172,18 @@ def remade(
     yield Fix(
         kind, (name, target), text, "author", edits, cost, gone.weakens, commands, variant, where, price=gone.price
     )
+
+
+def recreation(claim: PersistentVolumeClaim, new: PersistentVolumeClaim) -> str:
+    """Return the command that deletes the claim and creates it in the new form.
+
+    A claim in the cluster keeps what was not read of it, such as its data source, since the command reads it there. A
+    claim that is being deleted may be gone before the command runs, so the command then has the whole claim.
+    """
+    key = ObjectKey.of(claim)
+    if claim.metadata.deletion_timestamp is not None:
+        return kubectl.replaced(key, new)
+    return kubectl.recreated(key, claim, new)
 
 
 def rebound(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
@@ -192,7 +204,7 @@ def rebound(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterat
     edits = (*gone.edits, ObjectEdit(key, again), ObjectEdit(held, lambda known: taken_volume(known, again(claim))))
     free = kubectl.patch(held, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     own = replace(made_anew(claim), spec=claim.spec)
-    commands = (*gone.before, kubectl.recreated(key, claim, own), free)
+    commands = (*gone.before, kubectl.replaced(key, own), free)
     text = f"recreate claim {claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
     yield Fix(REMADE, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
 

@@ -169,7 +169,7 @@ def _moved(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
         MOVE,
         f"evicts {pod.key}{weakens}",
         price=price,
-        commands=(kubectl.run("cordon", here), kubectl.delete(ObjectKey.of(pod)), kubectl.run("uncordon", here)),
+        commands=(kubectl.run("cordon", here), kubectl.evict(pod), kubectl.gone(pod), kubectl.run("uncordon", here)),
         variant_of="pod",
         where=pod.key,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from kschedctl.api.json_values import Json
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import (
     CSIPersistentVolumeSource,
     NodeSelector,
@@ -33,22 +33,26 @@ from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
-from kschedctl.studies.remedies.ways.claims import ClaimChange, given, made_anew
+from kschedctl.studies.remedies.ways import storage_pools
+from kschedctl.studies.remedies.ways.claims import ClaimChange, given, made_anew, recreation
 from kschedctl.studies.remedies.ways.deleted_claims import Deletion, deletion
 
 PROVISIONED, NEW_VOLUME, BESIDE_PROVISIONER = 5, 36, 30
 """The cost of a volume that is on its way and of a new one, and what is added where the class makes volumes itself."""
 LOST = "Lost"
 """The phase of a claim whose volume is gone."""
-PLACEHOLDER = "FILL-IN"
-"""Stands for what only the operator knows: where the storage is."""
+ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
+"""Names what a volume lacks if nothing in the cluster says by what kind of storage it is backed."""
 
 
 def for_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """A volume as the claim asks for, within the node's reach: of the name that the claim has in mind, if it has one.
+    """Yield the fix that creates a volume for the claim within the node's reach, which the user has to complete.
 
-    Where that one is there, the claim is recreated besides, unless its class makes volumes itself then.
+    The volume has the name that the claim asks for, if any. If a volume of that name exists, the claim is recreated as
+    well, unless its class provisions volumes. A claim that another change of the trial recreates needs no such volume.
     """
+    if ObjectKey.of(claim) in tried.trial.edits:
+        return
     storage, named = listers(tried.cycle.view), claim.spec.volume_name
     free = _free_name(f"{claim.metadata.name}-volume", storage)
     volume = _volume(tried, claim, named if named and named not in storage.volumes else free, storage)
@@ -73,6 +77,8 @@ def awaited(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     storage = listers(tried.cycle.view)
     provisioner = storage.classes[claim_class(claim)].provisioner
     volume = _volume(tried, claim, _free_name(f"{claim.metadata.name}-volume", storage), storage)
+    source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, volume.metadata.name)
+    volume = replace(volume, spec=replace(volume.spec, csi=source, local=None, host_path=None))
     bind, there = given(claim, volume, storage)
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), there) if bind else (there,)
@@ -97,20 +103,37 @@ def _fix(
     edits: tuple[ObjectEdit, ...],
     gone: Deletion | None = None,
 ) -> Fix:
-    name, key = volume.metadata.name, ObjectKey.of(claim)
+    name = volume.metadata.name
     size = str(claim.spec.resources.requests.get("storage", "any size"))
     where = _where(volume)
     reach = f" reachable from {where}" if where else ""
     text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
-    commands = [kubectl.apply(kubectl.manifest(ObjectKey.of(volume), volume, holder | _source(volume)))]
+    source, missing = _source(volume)
+    manifest = kubectl.manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
+    manifest["spec"] = {**object_at(manifest, "spec"), **holder, **source}
+    commands: list[str] = []
     if gone is not None:
         text += ", and recreate that"
-        commands += [*gone.before, kubectl.recreated(key, claim, made_anew(claim))]
+        commands += [*gone.before, recreation(claim, made_anew(claim))]
     weakens, price = (gone.weakens, gone.price) if gone is not None else ("", None)
     cost = NEW_VOLUME + (BESIDE_PROVISIONER if _beside_provisioner(claim, listers(tried.cycle.view)) else 0)
     own = claim_key(claim)
-    return Fix("CreateVolume", (own, where), text, "operator", edits, cost, weakens, tuple(commands), own, where, price)
+    return Fix(
+        "CreateVolume",
+        (own, where),
+        text,
+        "operator",
+        edits,
+        cost,
+        weakens,
+        tuple(commands),
+        own,
+        where,
+        price,
+        needs_values=(f"{missing} of PersistentVolume {name}",),
+        manifests=(manifest,),
+    )
 
 
 def _beside_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
@@ -123,7 +146,7 @@ def _volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: 
     """A volume of the sort of the class's others: of the same driver, and reached by nodes of the same labels."""
     spec = claim.spec
     like = next(iter(storage.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
-    csi = like.spec.csi if like else None
+    driver = _driver(tried, claim, like)
     return PersistentVolume(
         ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
         PersistentVolumeSpec(
@@ -131,21 +154,40 @@ def _volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: 
             access_modes=spec.access_modes,
             storage_class_name=claim_class(claim),
             volume_mode=spec.volume_mode,
-            node_affinity=_reach(tried, like),
+            node_affinity=_reach(tried, like, storage_pools.topology_keys(tried, claim_class(claim)) if driver else ()),
             volume_attributes_class_name=spec.volume_attributes_class_name,
-            csi=CSIPersistentVolumeSource(csi.driver, name) if csi else None,
+            csi=CSIPersistentVolumeSource(driver, name) if driver else None,
+            local=like.spec.local if like else None,
+            host_path=like.spec.host_path if like else None,
         ),
         PhaseStatus("Available"),
     )
 
 
-def _reach(tried: TriedNode, like: PersistentVolume | None) -> VolumeNodeAffinity | None:
-    """The nodes alike this one in the labels by which the other volume is reached; all where no label decides."""
-    affinity = like.spec.node_affinity if like else None
-    if tried.row is None or affinity is None or affinity.required is None:
+def _driver(tried: TriedNode, claim: PersistentVolumeClaim, like: PersistentVolume | None) -> str:
+    """Return the CSI driver of the class's other volumes, or of its provisioner; empty if it is not a CSI driver."""
+    if like is not None:
+        return like.spec.csi.driver if like.spec.csi else ""
+    class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
+    drivers = {driver.metadata.name for driver in tried.cycle.view.cluster.csi_drivers}
+    return class_.provisioner if class_ is not None and class_.provisioner in drivers else ""
+
+
+def _reach(
+    tried: TriedNode, like: PersistentVolume | None, topology_keys: tuple[str, ...]
+) -> VolumeNodeAffinity | None:
+    """Return the affinity for nodes with the node's labels by which such volumes are reached; None if no label decides.
+
+    The labels are those of another volume's affinity; without another volume they are the driver's topology keys.
+    """
+    if tried.row is None:
         return None
+    keys = set(topology_keys) if like is None else set()
+    affinity = like.spec.node_affinity if like else None
+    if affinity is not None and affinity.required is not None:
+        terms = affinity.required.node_selector_terms
+        keys = {expression.key for term in terms for expression in term.match_expressions}
     labels = tried.cycle.view.nodes.objects[tried.row].metadata.labels
-    keys = {expression.key for term in affinity.required.node_selector_terms for expression in term.match_expressions}
     wanted = tuple(SelectorRequirement(key, "In", (labels[key],)) for key in sorted(keys & labels.keys()))
     return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(wanted),))) if wanted else None
 
@@ -159,13 +201,20 @@ def _where(volume: PersistentVolume) -> str:
     return ", ".join(wanted)
 
 
-def _source(volume: PersistentVolume) -> dict[str, Json]:
-    """What is behind the volume, to be filled in by who makes it."""
-    if volume.spec.csi is not None:
-        return {"csi": {"driver": volume.spec.csi.driver, "volumeHandle": PLACEHOLDER}}
-    if _where(volume):
-        return {"local": {"path": PLACEHOLDER}}
-    return {"nfs": {"server": PLACEHOLDER, "path": PLACEHOLDER}}
+def _source(volume: PersistentVolume) -> tuple[JsonObject, str]:
+    """Return the volume source with its unknown field left empty, and the path of that field in the object.
+
+    The API server refuses a volume without a source, or with an empty field that is required, so that nobody creates
+    the volume before the field is filled in.
+    """
+    spec = volume.spec
+    if spec.csi is not None:
+        return {"csi": {"driver": spec.csi.driver, "volumeHandle": ""}}, "spec.csi.volumeHandle"
+    if spec.local is not None:
+        return {"local": {"path": ""}}, "spec.local.path"
+    if spec.host_path is not None:
+        return {"hostPath": {"path": ""}}, "spec.hostPath.path"
+    return {}, ANY_SOURCE
 
 
 def _free_name(wanted: str, storage: Listers) -> str:

@@ -8,7 +8,6 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted, VolumeRestrictions
 from kschedctl.studies.basics import kubectl
-from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import neighbours, volumes, waiting
@@ -34,7 +33,7 @@ def stopped(tried: TriedNode, position: Position) -> Iterator[Fix]:
     if owner_of(pod).kind != "Pod":
         yield from one_fewer(tried, position)
         return
-    text, command = f"stop pod {pod.key}", kubectl.delete(ObjectKey.of(pod))
+    text, command = f"stop pod {pod.key}", kubectl.evict(pod)
     weakens = f"pod {pod.key} is gone for good: no controller owns it"
     yield Fix("StopPod", pod.key, text, "operator", gone(view, pod), STOP, weakens, (command,), "pod", pod.key)
 

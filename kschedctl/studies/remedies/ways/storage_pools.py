@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
-from kschedctl.api.objects import CSIStorageCapacity, LabelSelector, ObjectMeta, PersistentVolumeClaim
+from kschedctl.api.objects import CSIDriver, CSIStorageCapacity, LabelSelector, ObjectMeta, PersistentVolumeClaim
 from kschedctl.scheduler.plugins.helper.volumes.listers import StoragePool, claim_class, listers
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
 from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
+from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 
-ENLARGE, PUBLISH = 40, 45
+IGNORE, ENLARGE, PUBLISH = 35, 40, 45
 NAMESPACE = "kube-system"
 """Where a pool is published whose class has none yet: a driver publishes it where it runs, which is not known."""
 
@@ -25,10 +29,50 @@ def enlarged(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStor
     name = claim_class(claim)
     pools = listers(tried.cycle.view).pools_of_class.get(name, ())
     largest = max((pool for pool in pools if tried.at in pool.rows), key=lambda pool: pool.limit or 0, default=None)
-    return _published(tried, claim, pools, fact.size) if largest is None else _larger(name, largest, fact.size)
+    if largest is None:
+        return _published(tried, claim, pools, fact.size)
+    return _larger(name, largest, fact.size, fact.driver if fact.largest == 0 else "")
 
 
-def _larger(name: str, pool: StoragePool, size: str) -> Fix:
+def ignored(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
+    """Yield the fix that keeps kube-scheduler from comparing with a driver's capacity, if that is 0 or not published.
+
+    A driver that publishes capacity for other nodes only may not run on this one.
+    A driver may publish 0 because its storage is used up. So it is no correction if volumes of the driver can be used
+    on the node and not on every node, as local ones: then the scheduler would only be told less.
+    """
+    if fact.largest or not fact.driver or (fact.largest is None and fact.pools):
+        return
+    key = ObjectKey("CSIDriver", "", fact.driver)
+    published = "publishes a capacity of 0" if fact.largest == 0 else "publishes no capacity"
+    text = f"set storageCapacity: false in CSIDriver {fact.driver}, which {published} for class {fact.storage_class}"
+    yield Fix(
+        "IgnoreStorageCapacity",
+        fact.driver,
+        text,
+        "operator",
+        (ObjectEdit(key, _without_storage_capacity),),
+        IGNORE,
+        f"kube-scheduler no longer looks at the free storage of {fact.driver}",
+        (kubectl.patch(key, {"spec": {"storageCapacity": False}}),),
+        price=Price.GUARANTEE if _has_local_volumes(tried, fact.driver) else None,
+    )
+
+
+def _without_storage_capacity(driver: CSIDriver) -> CSIDriver:
+    return replace(driver, spec=replace(driver.spec, storage_capacity=False))
+
+
+def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
+    """Return whether some volume of the driver can be used on the node, but not on every node."""
+    storage = listers(tried.cycle.view)
+    of_driver = (v for v in storage.volumes.values() if v.spec.csi is not None and v.spec.csi.driver == driver)
+    reached = (storage.topology.reach(v.spec.node_affinity) for v in of_driver if v.spec.node_affinity is not None)
+    return any(tried.at in rows and len(rows) < len(tried.cycle.view.nodes) for rows in reached)
+
+
+def _larger(name: str, pool: StoragePool, size: str, driver: str) -> Fix:
+    """Return the fix that raises a pool's capacity. ``driver`` is set if it publishes 0, which may be wrong."""
     own = pool.capacity
     key = ObjectKey.of(own)
 
@@ -39,6 +83,9 @@ def _larger(name: str, pool: StoragePool, size: str) -> Fix:
     before = own.capacity if own.maximum_volume_size is None else own.maximum_volume_size
     had = "nothing known" if before is None else f"{before}"
     text = f"add storage to pool {key.namespace}/{key.name} of class {name}: room for {size} instead of {had}"
+    if driver:
+        named = f"CSIStorageCapacity {key.namespace}/{key.name} of class {name}"
+        text = f"correct what {driver} publishes in {named}, or add storage: room for {size} instead of 0"
     return Fix(
         "RaiseCapacity", (key, size), text, "operator", (ObjectEdit(key, change),), ENLARGE, "", (), name, key.name
     )
@@ -49,9 +96,7 @@ def _published(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stor
     name, node = claim_class(claim), tried.cycle.view.nodes.objects[tried.at]
     namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
     labels = node.metadata.labels
-    keys = [key for key in _topology_keys(tried, name) if key in labels] or [
-        key for key in (HOSTNAME,) if key in labels
-    ]
+    keys = [key for key in topology_keys(tried, name) if key in labels] or [key for key in (HOSTNAME,) if key in labels]
     new = CSIStorageCapacity(
         ObjectMeta(f"{name}-{node.metadata.name}", namespace),
         storage_class_name=name,
@@ -64,9 +109,11 @@ def _published(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stor
     return Fix("RaiseCapacity", (ObjectKey.of(new), size), text, "operator", edits, PUBLISH, "", (), name, where)
 
 
-def _topology_keys(tried: TriedNode, name: str) -> tuple[str, ...]:
-    """The labels by which the class's driver tells nodes apart, as the node's CSINode names them."""
+def topology_keys(tried: TriedNode, name: str) -> tuple[str, ...]:
+    """Return the labels by which the class's driver tells nodes apart, which the node's CSINode names."""
     storage = listers(tried.cycle.view)
+    if tried.row is None or name not in storage.classes:
+        return ()
     csi_node = storage.csi_nodes.nodes[tried.at]
     provisioner = storage.classes[name].provisioner
     drivers = csi_node.spec.drivers if csi_node else ()

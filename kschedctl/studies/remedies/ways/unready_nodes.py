@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Taint
 from kschedctl.api.tolerations import UNSCHEDULABLE
+from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED
 from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix, on_node
@@ -14,8 +15,6 @@ from kschedctl.studies.remedies.fixes.tried_node import TriedNode
 
 SET_BY_KUBERNETES, BY_PROVIDERS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
 """Taints that say how a node is: one that is taken off comes back. Reference: Taints and Tolerations, k8s.io/docs."""
-UNINITIALIZED = f"{BY_PROVIDERS}uninitialized"
-"""Taint of a kubelet with an external cloud provider, until the cloud controller manager initializes the node."""
 WHILE_STARTING = ("/uninitialized", "/agent-not-ready", "/unregistered", "/startup")
 """How keys of taints end that cloud providers, CNI and CSI drivers and Karpenter take off a node once it is set up."""
 STARTS, INITIALIZE, REPAIR = 10, 10, 15
@@ -25,6 +24,11 @@ def is_of_condition(taint: Taint) -> bool:
     """Whether the taint says how the node is, its cordon aside."""
     own = taint.key.startswith((SET_BY_KUBERNETES, BY_PROVIDERS)) or taint.key.endswith(WHILE_STARTING)
     return own and taint.key != UNSCHEDULABLE.key
+
+
+def is_fault(taint: Taint) -> bool:
+    """Return whether the taint says that the node has a fault, rather than that it is only starting."""
+    return is_of_condition(taint) and not taint.key.endswith(WHILE_STARTING)
 
 
 def in_order(node: Node) -> Node:

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
+from kschedctl.api.copying import replace as copy_with
 from kschedctl.api.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -62,6 +63,8 @@ from kschedctl.studies.remedies.ways.claims import (
 from kschedctl.studies.remedies.ways.deleted_claims import retained
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
+OF_ANOTHER_CLASS = 4
+"""Added to the cost of a volume of another class, so that a class that makes a volume for the claim comes first."""
 MOST_VOLUMES, MOST_CLASSES = 6, 5
 
 
@@ -163,7 +166,8 @@ def _as_offered(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persiste
         return bind(new) if bind else new
 
     text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
-    cost, more, name = OTHER_VOLUME + 2 * len(differences), (taken,) if bind else (), volume.metadata.name
+    cost = OTHER_VOLUME + 2 * len(differences) + (OF_ANOTHER_CLASS if volume_class(volume) != claim_class(claim) else 0)
+    more, name = (taken,) if bind else (), volume.metadata.name
     yield from remade(tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name)
 
 
@@ -227,14 +231,20 @@ def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], Persisten
 
 
 def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """The claim made anew for a class whose volumes are made where the pod goes."""
+    """Yield the claim recreated for a class whose volumes are made where the pod goes.
+
+    That is a correction if the claim names a class that does not exist.
+    """
     storage = listers(tried.cycle.view)
+    named = claim_class(claim)
+    is_missing = bool(named) and named not in storage.classes
     makes = [name for name, class_ in sorted(storage.classes.items()) if _makes(class_) and waits(name, storage)]
-    for name in [name for name in makes if name != claim_class(claim)][:MOST_CLASSES]:
-        text = f" with class {name} instead of {claim_class(claim) or 'none'}"
-        yield from remade(
+    for name in [name for name in makes if name != named][:MOST_CLASSES]:
+        text = f" with class {name} instead of {named or 'none'}{', which does not exist' * is_missing}"
+        for fix in remade(
             tried, "OtherStorageClass", claim, _of_class(name), text=text, cost=OTHER_CLASS, target=name, where=name
-        )
+        ):
+            yield copy_with(fix, price=Price.CORRECTION) if is_missing and fix.price is None else fix
 
 
 def _of_class(name: str) -> ClaimChange:
@@ -285,6 +295,7 @@ def _of_node(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusa
             if class_ is not None:
                 yield _topology_allowed(tried, class_)
         case NotEnoughStorage() as fact:
+            yield from storage_pools.ignored(tried, fact)
             yield storage_pools.enlarged(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size

@@ -1,0 +1,219 @@
+"""Custom resources whose operators create pods: how many pods a resource asks for, and what its status says.
+
+The operator alone knows the shape of these pods, so no more than this is read of a resource: its specification and
+its status are different for each operator, and are dropped once the few facts are taken from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from kschedctl.api.api_versions import group_of
+from kschedctl.api.json_values import JsonObject, array_at, object_at
+from kschedctl.api.objects import Condition, Int64, ObjectMeta, Struct
+
+KUBERNETES_PROJECTS_WITH_PODS = frozenset({"jobset.x-k8s.io", "leaderworkerset.x-k8s.io"})
+"""The only API groups that end with ``.k8s.io`` and have resources whose controllers create pods directly."""
+
+KINDS_WITHOUT_PODS = frozenset(
+    (
+        *("ServiceMonitor", "PodMonitor", "PrometheusRule", "Probe", "ScrapeConfig", "AlertmanagerConfig"),
+        *("Certificate", "Issuer", "ClusterIssuer", "CertificateRequest", "ExternalSecret", "ClusterExternalSecret"),
+        *("SecretStore", "ClusterSecretStore", "SealedSecret", "VaultStaticSecret", "VirtualService"),
+        *("DestinationRule", "ServiceEntry", "Sidecar", "EnvoyFilter", "AuthorizationPolicy", "PeerAuthentication"),
+        *("Telemetry", "RequestAuthentication", "IngressRoute", "IngressRouteTCP", "IngressRouteUDP", "Middleware"),
+        *("ServersTransport", "TLSOption", "ScaledObject", "TriggerAuthentication", "ClusterTriggerAuthentication"),
+        *("NodePool", "EC2NodeClass", "AppProject", "AnalysisTemplate", "GitRepository", "HelmRepository"),
+        *("OCIRepository", "ClusterPolicy", "Policy", "PolicyException", "CiliumNetworkPolicy"),
+        *("CiliumClusterwideNetworkPolicy", "KafkaTopic", "KafkaUser", "BackendConfig", "FrontendConfig"),
+        *("ManagedCertificate", "PodMonitoring"),
+    )
+)
+"""Kinds of custom resources of which no controller makes pods."""
+
+_INSTALLERS = frozenset({"HelmRelease", "HelmChart", "Application", "ApplicationSet", "Kustomization"})
+"""Kinds that install manifests of their own, whatever numbers their values hold."""
+
+_MACHINE_GROUPS = ("cluster.x-k8s.io", "machine.openshift.io", "karpenter.", "eks.amazonaws.com", "volcano.sh")
+"""Beginnings or ends of API groups whose resources stand for nodes and queues, not for pods."""
+
+_COUNTS = ("replicas", "instances", "numberOfInstances", "replicasCount", "parallelism")
+"""Fields of a specification, and of its parts, that hold a number of pods, the one that counts first."""
+
+_COUNTS_NOT_NESTED = ("count", "size", "clusterSize", "nodeCount", "members", "brokers")
+"""Fields that hold a number of pods only directly in a specification or in an entry of a list, elsewhere anything."""
+
+_OF_ONE_POD = ("headGroupSpec", "driver")
+"""Parts of a specification that stand for one pod: Ray's head and Spark's driver."""
+
+_NOT_COUNTED = frozenset(
+    {"metadata", "resources", "affinity", "storage", "volumes", "volumeClaimTemplate", "config", "env", "listeners"}
+)
+"""Parts of a specification in which a number is no number of pods."""
+
+_ENDED = frozenset({"completed", "complete", "succeeded", "failed", "finished", "stopped"})
+_PHASES = ("phase", "state", "jobDeploymentStatus", "jobStatus", "PostgresClusterStatus", "lifecycleState")
+_MESSAGES = ("message", "reason", "phaseReason", "errorMessage", "error")
+
+
+class OperatorResource(Struct, frozen=True):
+    """A custom resource whose operator creates pods.
+
+    ``spec`` and ``status`` are empty once the object is made: the other fields have what is read of them.
+    ``expected_pods``: how many pods it asks for, None if no field says so. ``suspended``: it asks for none for now.
+    ``phase`` and ``message`` are the operator's own words.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Any = None
+    status: Any = None
+    expected_pods: Int64 | None = None
+    suspended: bool = False
+    phase: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+    def __post_init__(self) -> None:
+        spec, status = self.spec, self.status
+        if isinstance(spec, Mapping):
+            _set(self, "expected_pods", count_pods(spec))
+            policy = object_at(spec, "runPolicy")
+            _set(self, "suspended", any(holder.get("suspend") is True for holder in (spec, policy)))
+        if isinstance(status, Mapping):
+            _set(self, "phase", _first_text(status, _PHASES))
+            _set(self, "message", _first_text(status, _MESSAGES))
+            _set(self, "conditions", tuple(_conditions(status)))
+        _set(self, "spec", None)
+        _set(self, "status", None)
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether its operator reports that it has run to its end and needs no more pods."""
+        ended = any(c.status == "True" and c.type.lower() in _ENDED for c in self.conditions)
+        return ended or self.phase.lower() in _ENDED
+
+
+class CustomResource(OperatorResource, frozen=True):
+    """A custom resource of a kind that has no line of its own among the kinds, and that looks as if it made pods."""
+
+    api_version: str = ""
+    resource_kind: str = ""
+
+
+def may_create_pods(document: JsonObject) -> bool:
+    """Return whether the document looks like a custom resource whose operator creates pods.
+
+    It is of a group that is none of Kubernetes' own, and its specification holds a number of replicas or a pod
+    template.
+
+    >>> kafka = {"apiVersion": "example.com/v1", "kind": "Db", "spec": {"replicas": 3}}
+    >>> may_create_pods(kafka), may_create_pods({**kafka, "kind": "KafkaTopic"}), may_create_pods({"kind": "Pod"})
+    (True, False, False)
+    """
+    group, kind, spec = group_of(str(document.get("apiVersion") or "")), document.get("kind"), document.get("spec")
+    if not is_custom_group(group) or kind in KINDS_WITHOUT_PODS or kind in _INSTALLERS:
+        return False
+    if any(group.startswith(part) or group.endswith(part) for part in _MACHINE_GROUPS):
+        return False
+    return isinstance(spec, Mapping) and (count_pods(spec) is not None or _has_pod_template(spec))
+
+
+def is_custom_group(group: str) -> bool:
+    """Return whether a group is none of Kubernetes itself, or one of its projects' two that have pods."""
+    return "." in group and (group in KUBERNETES_PROJECTS_WITH_PODS or not group.endswith("k8s.io"))
+
+
+def custom_resource(document: JsonObject) -> CustomResource:
+    """Make the struct of a document for which ``may_create_pods`` holds. Raises msgspec.ValidationError."""
+    spec, status = document.get("spec"), document.get("status")
+    metadata = msgspec.convert(document.get("metadata") or {}, ObjectMeta)
+    return CustomResource(
+        metadata,
+        spec,
+        status,
+        api_version=str(document.get("apiVersion") or ""),
+        resource_kind=str(document.get("kind") or ""),
+    )
+
+
+def count_pods(spec: JsonObject) -> int | None:
+    """Return how many pods a specification asks for, None if no field of it is known to say so.
+
+    Counts of parts are added; the count of a part whose template has counts of its own multiplies these.
+
+    >>> count_pods({"kafka": {"replicas": 3}, "zookeeper": {"replicas": 2}})
+    5
+    >>> count_pods({"headGroupSpec": {}, "workerGroupSpecs": [{"replicas": 2}, {"replicas": 4}]})
+    7
+    >>> count_pods({"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 3}}}]})
+    6
+    >>> count_pods({"version": 16}) is None
+    True
+    """
+    return _count(spec, (*_COUNTS, *_COUNTS_NOT_NESTED))
+
+
+def _count(part: JsonObject, fields: tuple[str, ...]) -> int | None:
+    own = next((count for field in fields if (count := _natural(part.get(field))) is not None), None)
+    inside = [count for field, inner in part.items() if (count := _count_of_part(field, inner)) is not None]
+    if own is None:
+        return sum(inside) if inside else None
+    multiplied = any(isinstance(part.get(field), dict) for field in ("template", "leaderWorkerTemplate"))
+    return own * sum(inside) if inside and multiplied else own + sum(inside)
+
+
+def _count_of_part(field: str, part: object) -> int | None:
+    if field in _NOT_COUNTED:
+        return None
+    if isinstance(part, list):
+        counts = [count_pods(entry) for entry in part if isinstance(entry, dict)]
+        if field == "instances":  # of Crunchy's PostgresCluster, whose sets have one pod unless they say otherwise
+            return sum(1 if count is None else count for count in counts)
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
+    if not isinstance(part, dict):
+        return None
+    size = (*_COUNTS, "size") if field == "leaderWorkerTemplate" else _COUNTS
+    inside = _count(part, size)
+    return 1 + (inside or 0) if field in _OF_ONE_POD else inside
+
+
+def _natural(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
+
+
+def _has_pod_template(value: object) -> bool:
+    """Return whether there are containers somewhere in the value."""
+    unvisited = [value]
+    while unvisited:
+        inner = unvisited.pop()
+        if isinstance(inner, list):
+            unvisited += inner
+        elif isinstance(inner, dict):
+            if array_at(inner, "containers") and all(isinstance(each, dict) for each in array_at(inner, "containers")):
+                return True
+            unvisited += inner.values()
+    return False
+
+
+def _first_text(status: JsonObject, fields: tuple[str, ...]) -> str:
+    """Return the first of these fields that holds text, also inside of the status of an application or a job."""
+    for holder in (status, object_at(status, "applicationState"), object_at(status, "jobStatus")):
+        for field in fields:
+            if isinstance(text := holder.get(field), str) and text:
+                return text
+    return ""
+
+
+def _conditions(status: JsonObject) -> Iterator[Condition]:
+    for condition in array_at(status, "conditions"):
+        if isinstance(condition, Mapping):
+            texts = (condition.get(field) for field in ("type", "status", "reason", "message"))
+            yield Condition(*(text if isinstance(text, str) else "" for text in texts))
+
+
+def _set(resource: OperatorResource, field: str, value: object) -> None:
+    msgspec.structs.force_setattr(resource, field, value)

@@ -1,0 +1,38 @@
+"""What waits before kube-scheduler sees a pod of it: a section of an overview, and lines for a single object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.render.page import Cell, Marked, Page, Stack, Style, paragraph
+from kschedctl.render.tables import Row, table_of
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
+
+ENTRIES_SHOWN = 25
+TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
+
+
+def waiting_elsewhere_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
+    """Build the table of all that waits elsewhere, each with what its status says."""
+    columns = (Column("pods", right=True), Column("age"), Column("what, and what it waits for"))
+    return table_of(waiting, columns, _row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
+
+
+def waiting_elsewhere_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
+    """Build lines that tell of a single object, or of the few that hold a workload back."""
+    return tuple(paragraph(cell) for entry in waiting for cell in _cells(entry))
+
+
+def _row(entry: WaitingElsewhere) -> Row:
+    return ("" if entry.pods is None else f"{entry.pods:,}", entry.age, Stack(tuple(_cells(entry))))
+
+
+def _cells(entry: WaitingElsewhere) -> Iterator[Cell]:
+    tone = Tone.FAINT if entry.state is WaitingState.SUSPENDED else Tone.WARNING
+    of = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
+    yield Marked(f"{entry.resource}{of}", Tone.STRONG)
+    yield Marked(entry.headline, tone)
+    yield from (Marked(holder, Tone.FAINT) for holder in entry.holders if holder not in entry.headline)
+    yield from (Marked(detail, Tone.FAINT) for detail in entry.details)
+    yield from (Marked(condition.words, Tone.VERBATIM) for condition in entry.conditions)

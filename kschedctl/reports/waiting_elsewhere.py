@@ -1,0 +1,117 @@
+"""What waits before kube-scheduler sees a pod of it: in a queue of Kueue or Volcano, suspended, with an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
+from kschedctl.reports.summary import ShortPods
+from kschedctl.text.counts import counted
+
+
+class WaitingState(StrEnum):
+    """How something waits.
+
+    NOT_ADMITTED: a queue, or the scheduler of a gang, has not let it start. SUSPENDED: somebody set ``suspend``.
+    NOT_CHECKED: an operator creates its pods, whose shape nobody else knows.
+    """
+
+    NOT_ADMITTED = "NotAdmitted"
+    SUSPENDED = "Suspended"
+    NOT_CHECKED = "NotChecked"
+
+
+class ReportedCondition(Document, frozen=True):
+    """A condition as the object's status has it, word for word."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return the condition in a line: ``QuotaReserved=False, Pending: insufficient quota …``."""
+        reason = f", {self.reason}" if self.reason else ""
+        return f"{self.type}={self.status}{reason}" + (f": {self.message}" if self.message else "")
+
+
+class WaitingElsewhere(Document, frozen=True):
+    """An object whose pods kube-scheduler does not see yet.
+
+    ``resource``: kind, namespace and name. ``headline``: what it waits for, in a line. ``pods``: how many it would
+    have, None if that is not known. ``decides``: who lets it start. ``details``: facts behind the headline.
+    ``conditions``: what its status says, word for word. ``holders``: what holds the quota or the place that it waits
+    for. ``part_of``: the workloads that it stands for. ``exists``: the cluster has it, which is told by its UID.
+    """
+
+    resource: Annotated[str, Column(keep=True)]
+    state: Annotated[WaitingState, Column(tone=Tone.WARNING)]
+    headline: Annotated[str, Column()]
+    pods: Annotated[int | None, Column(place=-1)] = None
+    decides: str = ""
+    details: tuple[str, ...] = ()
+    conditions: tuple[ReportedCondition, ...] = ()
+    holders: tuple[str, ...] = ()
+    part_of: tuple[str, ...] = ()
+    created: str = ""
+    age: str = ""
+    exists: bool = True
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the object, as its API calls it."""
+        return self.resource.partition(" ")[0]
+
+    @property
+    def gate_problem(self) -> GateProblem:
+        """Return what a CI gate objects to."""
+        return GateProblem("not-scheduled", self.resource, self.headline)
+
+    @property
+    def shortened(self) -> ShortPods:
+        """Return what a summary says of it."""
+        return ShortPods(self.pods or 0, "", self.resource, self.headline)
+
+
+def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
+    """Return how many wait in which way: ``1 Workload not admitted, 2 custom resources not checked``.
+
+    >>> count_by_state([WaitingElsewhere("Job a/b", WaitingState.SUSPENDED, "suspended")])
+    '1 Job suspended'
+    """
+    counts: dict[str, int] = {}
+    words = {WaitingState.NOT_ADMITTED: "not admitted", WaitingState.SUSPENDED: "suspended"}
+    for entry in waiting:
+        if entry.state is WaitingState.NOT_CHECKED:
+            continue
+        counts[f"{entry.kind} {words[entry.state]}"] = counts.get(f"{entry.kind} {words[entry.state]}", 0) + 1
+    phrases = []
+    for phrase, number in counts.items():
+        kind, _, how = phrase.partition(" ")
+        phrases.append(f"{counted(number, kind)} {how}")
+    if custom := sum(entry.state is WaitingState.NOT_CHECKED for entry in waiting):
+        phrases.append(f"{counted(custom, 'custom resource')} not checked")
+    return ", ".join(phrases)
+
+
+def is_not_admitted(waiting: Sequence[WaitingElsewhere]) -> bool:
+    """Return whether something of the cluster waits for a decision of a queue or of a gang's scheduler."""
+    return bool(not_admitted(waiting))
+
+
+def is_not_checked(waiting: Sequence[WaitingElsewhere]) -> bool:
+    """Return whether nobody knows of some pods: an operator would create them, or a queue has not seen them yet."""
+    return any(
+        entry.state is WaitingState.NOT_CHECKED or (entry.state is WaitingState.NOT_ADMITTED and not entry.exists)
+        for entry in waiting
+    )
+
+
+def not_admitted(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:
+    """Return what of the cluster waits for a decision of a queue or of a gang's scheduler."""
+    return [entry for entry in waiting if entry.state is WaitingState.NOT_ADMITTED and entry.exists]

@@ -1,0 +1,70 @@
+"""Amounts of resources, added and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kschedctl.api.defaults import default_pod
+from kschedctl.api.objects import Pod, PodMeta, PodTemplateSpec, Resources
+from kschedctl.api.pod_requests import Quantities, pod_requests, quantities
+from kschedctl.api.quantity import Quantity, parse
+from kschedctl.cluster import Cluster
+
+NOTHING = Quantity(0)
+PODS = "pods"
+
+
+def template_requests(template: PodTemplateSpec, count: int) -> Quantities:
+    """Return what ``count`` pods of a template request together, the pods themselves among it.
+
+    Raises QuantityError.
+    """
+    pod = default_pod(Pod(PodMeta("pod", "default"), template.spec))
+    requests = {name: multiply(amount, count) for name, amount in pod_requests(pod).items()}
+    return {**requests, PODS: Quantity(count)}
+
+
+def multiply(amount: Quantity, times: int) -> Quantity:
+    """Return the amount ``times`` over."""
+    return Quantity(amount.mantissa * times, amount.scale, amount.format)
+
+
+def add_to(total: Quantities, more: Mapping[str, Quantity]) -> None:
+    """Add amounts to a total, resource by resource."""
+    for name, amount in more.items():
+        total[name] = total.get(name, NOTHING).add(amount)
+
+
+def amounts_of(resources: Resources | None) -> Quantities:
+    """Return the amounts of a ResourceList. Raises QuantityError."""
+    return quantities(resources or {})
+
+
+def amount_of(text: str | int | float) -> Quantity:
+    """Return one amount. Raises QuantityError."""
+    return parse(text.strip() if isinstance(text, str) else text)
+
+
+def written(amount: Quantity) -> str:
+    """Return an amount as people write it, zero where it is negative."""
+    return str(replace_written(amount)) if amount > NOTHING else "0"
+
+
+def replace_written(amount: Quantity) -> Quantity:
+    """Return the amount without the text that it was parsed from, so that it is printed in its canonical form."""
+    return Quantity(amount.mantissa, amount.scale, amount.format, amount.big)
+
+
+def listed(amounts: Mapping[str, Quantity]) -> str:
+    """Return amounts as a list: ``8 nvidia.com/gpu, 4Gi memory``."""
+    return ", ".join(f"{written(amount)} {name}" for name, amount in amounts.items())
+
+
+def largest_allocatable(cluster: Cluster) -> Quantities:
+    """Return the most of each resource that one node can allocate. Raises QuantityError."""
+    largest: Quantities = {}
+    for resources in {tuple(node.status.allocatable.items()) for node in cluster.nodes}:
+        for name, amount in amounts_of(dict(resources)).items():
+            if name not in largest or amount > largest[name]:
+                largest[name] = amount
+    return largest

@@ -1,0 +1,70 @@
+"""What all that waits elsewhere is told with: names, ages, and conditions word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from kschedctl.api.ages import age
+from kschedctl.api.objects import Condition, ObjectMeta, Pod
+from kschedctl.api.ownership import Owner, controller_of
+from kschedctl.api.pod_table import PodTable
+from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewhere, WaitingState
+
+
+def entry(
+    kind: str,
+    metadata: ObjectMeta,
+    state: WaitingState,
+    headline: str,
+    *,
+    now: str,
+    pods: int | None = None,
+    decides: str = "",
+    details: Iterable[str] = (),
+    conditions: Iterable[Condition] = (),
+    holders: Iterable[str] = (),
+    part_of: Iterable[Owner] = (),
+) -> WaitingElsewhere:
+    """Build the report of one object; ``now``: the RFC 3339 time at which its age is taken, empty for none."""
+    created = metadata.creation_timestamp or ""
+    return WaitingElsewhere(
+        resource=str(Owner(kind, metadata.namespace, metadata.name)),
+        state=state,
+        headline=headline,
+        pods=pods,
+        decides=decides,
+        details=tuple(details),
+        conditions=tuple(ReportedCondition(c.type, c.status, c.reason, c.message) for c in conditions),
+        holders=tuple(holders),
+        part_of=tuple(map(str, part_of)),
+        created=created,
+        age=age(created, now),
+        exists=bool(metadata.uid),
+    )
+
+
+def controller(metadata: ObjectMeta) -> Owner | None:
+    """Return the object that controls this one, None if no reference names it."""
+    reference = controller_of(metadata) or next(iter(metadata.owner_references), None)
+    return Owner(reference.kind, metadata.namespace, reference.name) if reference else None
+
+
+def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    """Return the condition of this type, None if there is none."""
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def holds(conditions: Iterable[Condition], type_: str) -> bool:
+    """Return whether the condition of this type is True."""
+    condition = find_condition(conditions, type_)
+    return condition is not None and condition.status == "True"
+
+
+def pods_alike(pods: PodTable) -> Iterator[tuple[Pod, int]]:
+    """Yield one of all pods that are alike and have not ended, less its own name, with how many of them there are."""
+    counts = np.bincount(pods.template, minlength=len(pods.templates)).tolist()
+    for template, number in zip(pods.templates, counts, strict=True):
+        if number and not template.terminated:
+            yield template, number

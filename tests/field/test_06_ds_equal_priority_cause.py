@@ -1,0 +1,33 @@
+"""A DaemonSet's pod on a node without a free pod slot, where every pod has its priority (kubernetes/kubernetes#140984).
+
+Node w2 takes 5 pods and has 5, all of priority 0 as the waiting one. So kube-scheduler finds no victim, and a higher
+PriorityClass, a pod that moves or a higher pod limit helps.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kschedctl
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.explanation import NoLowerPriority
+
+SITUATION = Path(__file__).parent / "06-ds-equal-priority" / "in.yaml"
+WHY = "every pod on w2 has the pod's own priority 0, so preemption cannot help"
+
+
+def test_equal_priority_is_named() -> None:
+    report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), "ops/agent-x2")
+    assert report.preemption is not None
+    priorities = report.preemption.no_lower_priority
+    assert priorities == NoLowerPriority(priority=0, lowest=0, highest=0, nodes=1, such_as="w2")
+    assert priorities.words == WHY
+    for form in ("table", "brief", "markdown"):
+        assert WHY in RENDERERS[form](report, Style(width=120))
+    assert report.summary().preemption == WHY
+
+
+def test_a_daemon_set_gets_the_advice_to_have_a_higher_priority() -> None:
+    report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), "ops/agent-x2")
+    assert "give it a PriorityClass above 0" in next(a.text for a in report.advice if a.kind == "RaisePriority")

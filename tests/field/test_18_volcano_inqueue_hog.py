@@ -1,0 +1,49 @@
+"""A PodGroup of Volcano that waits behind one that can be placed nowhere (volcano-sh/volcano#2814).
+
+PodGroup big is Inqueue and holds the two GPUs of queue ml, though its only pod requests both on one node and each node
+has one. PodGroup small waits for that queue: nothing but big's own request keeps it from starting.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kschedctl
+from kschedctl.cli.main import main
+
+SITUATION = Path(__file__).parent / "18-volcano-inqueue-hog" / "in.yaml"
+HEADLINE = (
+    "waits for Volcano's queue ml: it needs 1 nvidia.com/gpu, and 2 of the queue's 2 are held by PodGroup ml/big "
+    "(Inqueue), which holds 2 nvidia.com/gpu but can be placed nowhere: its pod ml/big-t-0 requests 2 nvidia.com/gpu, "
+    "and the largest node has 1"
+)
+
+
+def test_the_group_that_holds_the_queue_is_named() -> None:
+    report = kschedctl.pending(kschedctl.Cluster.from_paths([SITUATION]))
+    (small,) = report.waiting_elsewhere
+    assert (small.resource, small.state, small.pods) == ("PodGroup ml/small", "NotAdmitted", 1)
+    assert small.headline == HEADLINE
+    assert [condition.message for condition in small.conditions] == ["queue resource quota insufficient"]
+    assert "1 PodGroup not admitted" in str(report)
+
+
+@pytest.mark.parametrize("words", [["job/small"], ["podgroup/small"], ["podgroup", "small"]])
+def test_it_is_found_by_name(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", *words, "-n", "ml", "-f", str(SITUATION)]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.startswith(f"PodGroup ml/small, of Job ml/small {HEADLINE}")
+    assert "Unschedulable=True, NotEnoughResources: queue resource quota insufficient" in out
+
+
+@pytest.mark.parametrize("command", [["explain", "-A"], ["audit", "--section", "pending"], ["simulate", "--pending"]])
+def test_overviews_list_it(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "-f", str(SITUATION)]) == 1
+    assert HEADLINE in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_group_whose_pods_exist_is_explained_by_them(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["explain", "podgroup/big", "-n", "ml", "-f", str(SITUATION)])
+    assert "2 Insufficient nvidia.com/gpu" in capsys.readouterr().out

@@ -1,0 +1,65 @@
+"""Check fixes of waiting pods as anybody could: change the objects, and simulate the whole queue.
+
+Nothing here uses the code by which fixes are verified: changes are applied to documents by RFC 6902, and
+``simulate`` schedules all waiting pods of the changed cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from applied import apply
+
+from kschedctl import Cluster
+from kschedctl.library.pods import explain
+from kschedctl.reports.remedies import Remedy
+from kschedctl.studies.simulate import simulate
+
+Json = dict[str, Any]
+
+
+def is_placed(documents: Sequence[Json], remedy: Remedy, pod: str) -> bool:
+    """Return whether the pod, as ``namespace/name``, has a node once the fix is applied and nothing moves any more."""
+    report = simulate(Cluster.from_objects(apply(remedy, documents)), [], pending=True)
+    return pod in report.placements
+
+
+@dataclass
+class HeldFixes:
+    """How the fixes of waiting pods fare in the queue; each list holds pods as ``namespace/name``."""
+
+    helped: list[str] = field(default_factory=list)
+    """The pods that have a fix."""
+    promised: list[str] = field(default_factory=list)
+    """The pods whose first fix is presented as one that places them."""
+    broken: list[str] = field(default_factory=list)
+    """Those of the promised pods that still wait after the fix."""
+    helpless: list[str] = field(default_factory=list)
+    """The pods with fixes of which none holds."""
+    modest: list[str] = field(default_factory=list)
+    """The pods whose first fix is said not to hold, though it does."""
+
+    def judge(self, documents: Sequence[Json], pods: Iterable[str], most: int | None = None) -> None:
+        """Apply the fixes that ``explain`` gives for each pod, until one holds, and note how they fare.
+
+        No more than ``most`` pods with fixes are judged; None for all.
+        """
+        before = len(self.helped)
+        cluster = Cluster.from_objects(documents)
+        for pod in pods:
+            if most is not None and len(self.helped) - before >= most:
+                return
+            fixes = explain(cluster, pod, remedies=True).remedies
+            if not fixes:
+                continue
+            self.helped.append(pod)
+            holds = is_placed(documents, fixes[0], pod)
+            if not fixes[0].rivals and fixes[0].holds is not False:
+                self.promised.append(pod)
+                self.broken += [] if holds else [pod]
+            elif holds:
+                self.modest.append(pod)
+            if not holds and not any(is_placed(documents, fix, pod) for fix in fixes[1:] if not fix.rivals):
+                self.helpless.append(pod)
