@@ -44,7 +44,8 @@ class UnplacedPods(Document, frozen=True):
     """New pods that stay without a node for one reason; ``message`` is kube-scheduler's own.
 
     ``queue``: where they wait, unschedulable or backoff, empty where that is not told; ``rejectors``: the plugins that
-    refused them, and that put them back when they hear of something that may help.
+    refused them, and that put them back when they hear of something that may help. ``cause``: what is behind the
+    message, such as a StorageClass that does not exist, empty where the message says it.
     """
 
     workload: str
@@ -53,10 +54,11 @@ class UnplacedPods(Document, frozen=True):
     pods: tuple[str, ...]
     queue: str = ""
     rejectors: tuple[str, ...] = ()
+    cause: str = ""
 
     @property
     def shortened(self) -> ShortPods:
-        return ShortPods(len(self.pods), self.pods[0], self.workload, self.message or self.verdict)
+        return ShortPods(len(self.pods), self.pods[0], self.workload, self.cause or self.message or self.verdict)
 
     @property
     def gate_problem(self) -> GateProblem:

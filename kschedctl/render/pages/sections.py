@@ -149,6 +149,7 @@ def _unplaced(group: UnplacedPods, style: Style) -> Row:
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
     number, verdict = f"{len(group.pods):,}", marked_verdict(group.verdict)
     message, *verbatim = refused(group.message, style)
+    message = f"{group.cause}. {message}" if group.cause else message
     if style.width >= ROOMY:
         return (number, group.workload, verdict, Stack((message, pods, *verbatim)))
     why = verdict_words(f"{group.verdict}: {message}" if message else group.verdict)
