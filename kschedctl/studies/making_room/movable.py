@@ -116,6 +116,10 @@ def _refused_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, coun
     return refused
 
 
+LARGEST_SHARE = 10**6
+"""The share of the cluster's resources from which all pods count as equally large: a larger one overflows int64."""
+
+
 def _preferences(view: Fork, guarded: Bools) -> tuple[Rows, Rows, Amounts]:
     """(P,) each: reluctance, priority, and size as a share of all cpu and memory, in trillionths."""
     pods = view.pods
@@ -124,5 +128,6 @@ def _preferences(view: Fork, guarded: Bools) -> tuple[Rows, Rows, Amounts]:
     reluctance = np.select([unwilling, stateful, guarded], [UNWILLING, STATEFUL, GUARDED], PLAIN)
     columns = [view.resources[name] for name in (CPU, MEMORY)]
     whole = np.maximum(view.allocatable[:, columns].sum(axis=0), 1)
-    size = (view.requests[:, columns] / whole * 10**12).astype(np.int64).sum(axis=1)
+    shares = np.minimum(view.requests[:, columns] / whole, LARGEST_SHARE)
+    size = (shares * 10**12).astype(np.int64).sum(axis=1)
     return reluctance[pods.info], pods.priority[pods.info], size[pods.info]
