@@ -334,6 +334,10 @@ class PodSchedulingGroup(Struct, frozen=True):
     pod_group_name: str | None = None
 
 
+class PodOS(Struct, frozen=True):
+    name: str = ""
+
+
 class PodSpec(Struct, frozen=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -357,6 +361,7 @@ class PodSpec(Struct, frozen=True):
     termination_grace_period_seconds: Int64 | None = None
     scheduling_group: PodSchedulingGroup | None = None
     runtime_class_name: str | None = None
+    os: PodOS | None = None
 
 
 class Condition(Struct, frozen=True):

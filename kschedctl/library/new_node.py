@@ -67,23 +67,41 @@ def new_node_alone(
     return karpenter.new_node(cluster, asked.pod, types, settings or {}, now)
 
 
-def node_group_fixes(asked: AskedPod, told: NewNode, now: str, given: Given = NOBODY) -> tuple[Remedy, ...]:
-    """What lets a node group grow for the pod, replayed.
+def autoscaler_fixes(
+    asked: AskedPod,
+    told: NewNode,
+    now: str,
+    given: Given = NOBODY,
+    *,
+    types: Sequence[JsonObject] | None = None,
+    settings: JsonObject | None = None,
+) -> tuple[Remedy, ...]:
+    """Return what lets a node group grow, or a NodePool launch a node, for the pod. Each change is replayed.
 
-    ``told``: what the autoscaler says of it. Raises InputError.
+    ``told``: what the autoscaler says of the pod now. Raises InputError.
     """
     cluster = asked.scheduler.cluster
-    if told.comes or not has_groups(cluster, given):
+    if told.comes:
         return ()
-    from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
-    from kschedctl.studies.remedies import node_groups as ways  # noqa: PLC0415 - seldom asked
+    if has_groups(cluster, given):
+        from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
+        from kschedctl.studies.remedies.node_groups import node_group_fixes  # noqa: PLC0415 - seldom asked
 
-    groups = node_groups(cluster, given)
+        groups = node_groups(cluster, given)
 
-    def replay(changed: Sequence[JsonObject]) -> NewNode:
-        return autoscaler.new_node(cluster, asked.pod, replace(groups, groups=tuple(changed)), now)
+        def replay_groups(changed: Sequence[JsonObject]) -> NewNode:
+            return autoscaler.new_node(cluster, asked.pod, replace(groups, groups=tuple(changed)), now)
 
-    return ways.node_group_fixes(cluster, asked.pod, groups.groups, told, replay)
+        return node_group_fixes(cluster, asked.pod, groups.groups, told, replay_groups)
+    if not cluster.karpenter_node_pools:
+        return ()
+    from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
+    from kschedctl.studies.remedies.node_pools import node_pool_fixes  # noqa: PLC0415 - few clusters have it
+
+    def replay_pools(changed: Cluster, known: Sequence[JsonObject] | None) -> NewNode:
+        return karpenter.new_node(changed, asked.pod, types if known is None else known, settings or {}, now)
+
+    return node_pool_fixes(cluster, asked.pod, told, replay_pools, types)
 
 
 def autoscaler_of(
@@ -124,7 +142,7 @@ def node_growth(
         return None
     from kschedctl.studies.growth import grow  # noqa: PLC0415 - few clusters tell who makes their nodes
 
-    return grow(cluster, autoscaler_of(cluster, now, given, types, settings))
+    return grow(cluster, autoscaler_of(cluster, now, given, types, settings), explains=True)
 
 
 def has_groups(cluster: Cluster, given: Given) -> bool:

@@ -9,7 +9,7 @@ from kschedctl.api.json_values import object_at
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.new_node import autoscaler_fixes, new_node
 from kschedctl.library.pending import UNSCHEDULABLE
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
@@ -17,6 +17,7 @@ from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedies import Remedy, complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.retries import with_audited_retries
 from kschedctl.studies.basics.refusals import refuse
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.other_priority import as_if
@@ -73,8 +74,9 @@ def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
     return explained(
         asked,
         lambda asked: new_node(asked, now),
-        lambda asked, told: node_group_fixes(asked, told, now),
+        lambda asked, told: autoscaler_fixes(asked, told, now),
         remedies=remedies,
+        now=now,
     )
 
 
@@ -91,20 +93,23 @@ def explained(
     fixed: Callable[[AskedPod, NewNode], tuple[Remedy, ...]],
     *,
     remedies: bool,
+    now: str = "",
 ) -> Explanation:
-    """The whole explanation; ``launched``: whether an autoscaler makes a node for a pod that gets none, ``fixed``: what
-    lets it do so.
+    """Return the whole explanation at the RFC 3339 time ``now``.
+
+    ``launched`` tells if an autoscaler launches a node for a pod that gets none, and ``fixed`` what lets it do so.
     """
-    report = explain_stand_in(asked)
+    report = with_audited_retries(explain_stand_in(asked), asked.scheduler, now)
     if report.verdict == UNSCHEDULABLE:
         report = replace(report, new_node=launched(asked))
     if not remedies:
         return report
+    from kschedctl.studies.remedies.ranking import with_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
     from kschedctl.studies.remedies.remedies import with_remedies  # noqa: PLC0415 - a summary needs none
 
     report = with_remedies(report, asked)
     more = fixed(asked, report.new_node) if report.new_node else ()
-    return replace(report, remedies=complete_first((*report.remedies, *more))) if more else report
+    return replace(report, remedies=complete_first(with_autoscaler_fixes(report.remedies, more))) if more else report
 
 
 def explained_together(reports: Sequence[Explanation]) -> Explanation | Explanations:

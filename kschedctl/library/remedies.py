@@ -13,7 +13,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
 from kschedctl.library.cluster import moment_of
-from kschedctl.library.new_node import NOBODY, has_groups, new_node_alone, node_group_fixes
+from kschedctl.library.new_node import NOBODY, autoscaler_fixes, has_groups, new_node_alone
 from kschedctl.library.pending import UNSCHEDULABLE, described, waiting
 from kschedctl.library.pods import asked_pod
 from kschedctl.reports.remedies import Remedies, RemediesOfMany, complete_first
@@ -24,7 +24,8 @@ from kschedctl.studies.controllers.not_created import Creations, unread
 from kschedctl.studies.explain import PodReference
 from kschedctl.studies.making_room.make_room import with_room
 from kschedctl.studies.remedies.many import remedies_of_many
-from kschedctl.studies.remedies.node_groups import CHANGE_GROUP
+from kschedctl.studies.remedies.node_pools import AUTOSCALER_KINDS
+from kschedctl.studies.remedies.ranking import with_autoscaler_fixes
 from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.simulate import prepare
@@ -71,17 +72,20 @@ def remedies_with_room(
     ``given``: node groups that people name; ``now``: the RFC 3339 time of the autoscaler's loop. Raises InputError.
     """
     report = with_room(remedies_of(asked, wishes, tried), asked, wishes)
-    return _with_node_groups(report, asked, wishes, now or moment_of(asked.scheduler.cluster), given)
+    return _with_autoscaler(report, asked, wishes, now or moment_of(asked.scheduler.cluster), given)
 
 
-def _with_node_groups(report: Remedies, asked: AskedPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
-    """Fixes, and what lets a node group grow for the pod."""
-    wished = report.verdict == UNSCHEDULABLE and wishes.considers(CHANGE_GROUP, "operator")
-    if not (wished and has_groups(asked.scheduler.cluster, given)):
+def _with_autoscaler(report: Remedies, asked: AskedPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
+    """Return the fixes with those that let an autoscaler make a node for the pod."""
+    cluster = asked.scheduler.cluster
+    if report.verdict != UNSCHEDULABLE or not (has_groups(cluster, given) or cluster.karpenter_node_pools):
         return report
-    told = new_node_alone(asked, now, given)
-    more = node_group_fixes(asked, told, now, given) if told else ()
-    return structs.replace(report, remedies=complete_first((*report.remedies, *more)))
+    if not any(wishes.considers(kind, "operator") for kind in AUTOSCALER_KINDS):
+        return report
+    verdict = new_node_alone(asked, now, given)
+    fixes = autoscaler_fixes(asked, verdict, now, given) if verdict else ()
+    wished = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
+    return structs.replace(report, remedies=complete_first(with_autoscaler_fixes(report.remedies, wished)))
 
 
 def pending_remedies(

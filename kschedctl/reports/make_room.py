@@ -86,7 +86,8 @@ class MakeRoom(Report, frozen=True):
     and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for
     the first pod as soon as it tries it. ``commands``: to be typed in this order, each once the pod that was evicted
     before runs again. ``pools``: before and after. ``held``: pods that may not be moved.
-    ``searched``: None where nothing had to be.
+    ``searched``: None where nothing had to be. ``cause``: what is behind ``message``, such as a StorageClass that does
+    not exist, empty if the message says it.
     """
 
     pods: tuple[str, ...]
@@ -108,6 +109,7 @@ class MakeRoom(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
+    cause: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "MakeRoom"
 

@@ -32,7 +32,8 @@ class Remedy(Document, frozen=True):
     typed, or read, to make the changes. ``kinds``: of each change, for --only and --without. ``victims``: the pods that
     the scheduler then evicts to make room, where the workload's other pods change with it in its whole rollout.
     ``restarts``: so many of its pods that run now are replaced. ``alternatives``: where the same can be done as well,
-    each replayed too.
+    each replayed too. ``step``: what the dearest change costs, by which fixes are ordered: "patience", "correction",
+    "room", "neighbour", "wish", "guarantee" or "loss".
 
     ``changes``: of each object, as it was read, either ``{"kind", "namespace", "name", "patch"}`` with RFC 6902
     operations, or ``{"create": object}``, or ``{"delete": {"kind", "namespace", "name"}}``. ``"anew": true`` beside a
@@ -52,6 +53,7 @@ class Remedy(Document, frozen=True):
     owner: str = ""
     owner_patch: JsonDict = {}
     restarts: int = 0
+    step: str = ""
     chain: EvictionChain | None = None
     """What becomes of the victims once their controllers recreate them; None without victims."""
     holds: bool | None = None
@@ -64,7 +66,7 @@ class Remedy(Document, frozen=True):
     needs_values: tuple[str, ...] = ()
     """The fields whose values only the user knows. A fix with such a field is described, and never called verified."""
     manifests: tuple[JsonDict, ...] = ()
-    """The objects to complete and to create before the commands. The API server refuses them while a field is empty."""
+    """The objects to complete and to create after the commands. The API server refuses them while a field is empty."""
     costs: tuple[FixCost, ...] = ()
     """The costs of the fix itself. ``weakens`` has most of them as one text."""
 

@@ -111,10 +111,10 @@ class Snapshot:
     def changed(
         self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
     ) -> Self:
-        """The snapshot of a cluster, its pods on these rows (P,): on some rows other nodes, and more, each like one.
+        """Return the snapshot of a cluster with its pods on these rows, (P,), other nodes on some rows, and more nodes.
 
-        What the nodes offer stays what it was; one that is more may offer something else than the one that it is like.
-        The order is this one's, also where zones change.
+        ``more``: new nodes, each with the row of the node that it is like. The order of nodes stays as it is, even if
+        zones change.
         """
         if not nodes and not more:
             return dataclasses.replace(self, cluster=cluster, node=node)
@@ -125,11 +125,14 @@ class Snapshot:
             nodes=ChangedNodes(self.nodes, nodes, [added for _, added in more]),
             node=node,
             kept=np.append(rows, rows[[like for like, _ in more]]),
-            resized={**self.resized, **dict(self._resized(more))},
+            resized={**self.resized, **dict(self._resized(nodes, more))},
         )
 
-    def _resized(self, more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """The new nodes that offer something else than the ones that they are like."""
+    def _resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
+        """Yield the rows and nodes that offer something else than before, or than the nodes that they are like."""
+        for row, node in nodes.items():
+            if row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable:
+                yield row, node
         for at, (like, node) in enumerate(more, len(self.nodes)):
             if like in self.resized or node.status.allocatable != self.nodes.objects[like].status.allocatable:
                 yield at, node

@@ -11,7 +11,7 @@ import pytest
 
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import Given
-from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.new_node import autoscaler_fixes, new_node
 from kschedctl.library.pods import asked_pod
 from kschedctl.library.remedies import remedies_with_room
 from kschedctl.studies.remedies.search import RemedyWishes
@@ -104,7 +104,7 @@ def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
     asked, given = asked_pod(cluster, "d/web"), Given([group])
     told = new_node(asked, NOW, given)
     assert told is not None
-    return [(fix.summary, fix.commands) for fix in node_group_fixes(asked, told, NOW, given)]
+    return [(fix.summary, fix.commands) for fix in autoscaler_fixes(asked, told, NOW, given)]
 
 
 def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
@@ -129,8 +129,11 @@ def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
 def test_a_template_lacks_the_label_of_a_role() -> None:
     assert fixes(empty_group(), nodeSelector={"team": "shop"}) == [
         (
-            "Label the template of node group b team=shop",
-            ("# where the node group b is defined: label the template of node group b team=shop",),
+            "Add the node-template tag for label team=shop to node group b, whose template lacks it",
+            (
+                "# where the node group b is defined: add the tags "
+                "k8s.io/cluster-autoscaler/node-template/label/team=shop",
+            ),
         )
     ]
 

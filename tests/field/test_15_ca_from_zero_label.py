@@ -1,44 +1,34 @@
-"""kubernetes/autoscaler#8341: a node group without nodes does not grow for a pod that selects a label of its own.
+"""A node group without nodes whose template lacks a label: the node-template tag (kubernetes/autoscaler#8341).
 
-Right answer: group win has no nodes and its template lacks the label grp=windows; add the node-template tag.
+The pod selects grp=windows and tolerates os=windows. To drop or change its selector would put it on Linux nodes.
 """
 
 from __future__ import annotations
 
 import pytest
-from autoscaling_cases import case, run, run_json
+from first_screens import FIELD, first_screen, fixes_in
 
-CASE = "15-ca-from-zero-label"
-TAG = "tag k8s.io/cluster-autoscaler/node-template/label/grp=windows"
-FILES = ["in.yaml", "in2.yaml"]
-
-
-def asked(file: str) -> tuple[str, ...]:
-    return ("-f", case(CASE, file), "--node-groups", case(CASE, "groups.yaml"))
+POD = "default/iis-1-a"
+GROUPS = ("--node-groups", str(FIELD / "15-ca-from-zero-label" / "groups.yaml"))
+TAG = "Add the node-template tag for label grp=windows to node group win"
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_scale_names_the_label_and_the_tag_first(capsys: pytest.CaptureFixture[str], file: str) -> None:
-    code, text = run(capsys, "scale", "up", *asked(file))
-    assert code == 1
-    assert text.startswith(
-        "No group grows for 1 unschedulable pod Node group win has no nodes, and its template lacks the label "
-        f"grp=windows. With it, a new node takes default/iis-1-a. Give the group this: {TAG} "
-    )
+@pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_the_tag_is_the_first_fix(capsys: pytest.CaptureFixture[str], command: str, file: str) -> None:
+    fixes = fixes_in(first_screen(capsys, command, POD, f"15-ca-from-zero-label/{file}", *GROUPS))
+    assert fixes.startswith(TAG)
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_the_document_names_no_other_group(capsys: pytest.CaptureFixture[str], file: str) -> None:
-    (gap,) = run_json(capsys, "scale", "up", *asked(file))["templateGaps"]
-    assert (gap["group"], gap["pods"]) == ("win", ["default/iis-1-a"])
-    assert (gap["lacks"], gap["settings"], gap["provider"]) == (["label grp=windows"], [TAG], "AWS")
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_no_fix_puts_the_image_on_linux_nodes(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """Not even without the node groups."""
+    for options in (GROUPS, ()):
+        screen = first_screen(capsys, command, POD, "15-ca-from-zero-label/in.yaml", *options)
+        assert "o not select nodes" not in screen
+        assert "makes schedulable on l1" not in screen
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_explain_says_what_the_template_lacks(capsys: pytest.CaptureFixture[str], file: str) -> None:
-    pools = run_json(capsys, "explain", "default/iis-1-a", *asked(file))["newNode"]["pools"]
-    (win,) = [pool for pool in pools if pool["pool"] == "win"]
-    assert win["missing"] == [
-        f"it has no nodes, and its template lacks the label grp=windows; with the {TAG} it would take the pod"
-    ]
-    assert all("missing" not in pool for pool in pools if pool["pool"] == "lin")
+def test_the_tag_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = first_screen(capsys, "remedies", POD, "15-ca-from-zero-label/in.yaml", *GROUPS)
+    assert "k8s.io/cluster-autoscaler/node-template/label/grp=windows" in screen

@@ -29,7 +29,7 @@ from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.creation_ways import KINDS
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.remedies.fixes.prices import PRICES
-from kschedctl.studies.remedies.node_groups import CHANGE_GROUP
+from kschedctl.studies.remedies.node_pools import AUTOSCALER_KINDS
 from kschedctl.studies.remedies.search import RemedyWishes
 
 EXAMPLES = (
@@ -151,7 +151,7 @@ def _of_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMan
 
 def _kinds(text: str, option_name: str) -> frozenset[str]:
     """Kinds of changes, in any case. Raises UsageError for one that there is not."""
-    kinds = sorted({*PRICES, *KINDS, CHANGE_GROUP})
+    kinds = sorted({*PRICES, *KINDS, *AUTOSCALER_KINDS})
     known = {kind.lower(): kind for kind in kinds}
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:

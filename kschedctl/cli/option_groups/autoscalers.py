@@ -37,11 +37,12 @@ class Autoscalers:
         return node_growth(cluster, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())
 
     def fixes(self, asked: AskedPod, told: NewNode) -> tuple[Remedy, ...]:
-        """What lets a node group grow for the pod. Raises InputError."""
-        from kschedctl.library.new_node import node_group_fixes  # noqa: PLC0415 - only pods that were explained need it
+        """Return what lets a node group grow, or a NodePool launch a node, for the pod. Raises InputError."""
+        from kschedctl.library.new_node import autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
 
         now = time_of(asked.scheduler.cluster, self.source)
-        return node_group_fixes(asked, told, now, self.node_groups.given())
+        types, settings = self.karpenter.types(), self.karpenter.settings()
+        return autoscaler_fixes(asked, told, now, self.node_groups.given(), types=types, settings=settings)
 
     def new_node(self, asked: AskedPod) -> NewNode | None:
         """Whether one would come for a pod; None where nobody is known to make any. Raises InputError."""

@@ -18,11 +18,11 @@ from kschedctl.studies.basics.patches import json_patch, plain
 from kschedctl.studies.controllers.changed_workloads import Existing
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
 from kschedctl.studies.remedies.fixes.changes import Edited, Fix
+from kschedctl.studies.remedies.fixes.immutable import is_updated
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, is_resized
-from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
-from kschedctl.studies.remedies.ranking import QueueResult, Ranked
+from kschedctl.studies.remedies.ranking import QueueResult, Ranked, step_of
 from kschedctl.studies.remedies.rollouts import RolledOut
 from kschedctl.text.counts import counted, first_few
 
@@ -66,7 +66,8 @@ def remedy_of(
         alternatives=ranked.alternatives,
         owner=owner,
         owner_patch=dict(patch.patch) if patch else {},
-        holds=None if result is None else result.holds,
+        step=step_of(trial).name.lower(),
+        holds=None if result is None or (needs_values and result.holds) else result.holds,
         rivals=result.rivals if result else (),
         also_places=result.also_places if result else (),
         needs_values=needs_values,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
+from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial
+
+_STEPS = {price.name.lower(): price for price in Price}
 
 
 class Ranked(NamedTuple):
@@ -67,14 +70,19 @@ def holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
 
 
 def _goes_before(fix: CheckedFix, other: CheckedFix) -> bool:
-    """Return whether a fix that holds, and was ranked behind one that does not, harms nobody and is no larger.
+    """Return whether a fix that holds goes before a better ranked one that does not.
 
-    A larger one may go before it if it leaves the workload as it is.
+    It does if it harms nobody and either leaves the workload as it is, or is no larger and at most one step dearer.
     """
     if not other.fails or fix.result is None or not fix.result.holds or not harms_nobody(fix.ranked.trial):
         return False
-    changes = fix.ranked.trial.changes
-    return len(changes) <= len(other.ranked.trial.changes) or all(change.paid <= Price.ROOM for change in changes)
+    price, other_price = _dearest(fix), _dearest(other)
+    no_larger = len(fix.ranked.trial.changes) <= len(other.ranked.trial.changes)
+    return price <= Price.ROOM or (no_larger and price <= other_price + 1)
+
+
+def _dearest(fix: CheckedFix) -> Price:
+    return max(change.paid for change in fix.ranked.trial.changes)
 
 
 def harms_nobody(trial: RemedyTrial) -> bool:
@@ -86,6 +94,26 @@ def dearness(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
     """By which sets of changes are ordered: what is paid for each, the dearest first, and how much they are."""
     fixes = tuple(changes)
     return tuple(sorted((fix.paid for fix in fixes), reverse=True)), sum(fix.cost for fix in fixes)
+
+
+def step_of(trial: RemedyTrial) -> Price:
+    """Return what the dearest of the changes costs."""
+    prices, _ = dearness(trial.changes)
+    return Price.LOSS if trial.harm else prices[0]
+
+
+def with_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """Return the fixes of a pod in their order, each fix of an autoscaler before the first that costs a dearer step.
+
+    An autoscaler that can be put right adds the nodes itself, so nodes that somebody adds by hand are left out.
+    """
+    if not fixes:
+        return tuple(remedies)
+    together = [remedy for remedy in remedies if "AddNode" not in remedy.kinds]
+    for fix in fixes:
+        dearer = (place for place, known in enumerate(together) if _STEPS.get(known.step, 0) > _STEPS[fix.step])
+        together.insert(next(dearer, len(together)), fix)
+    return tuple(together)
 
 
 def _rank(trial: RemedyTrial) -> tuple[bool, tuple[Price, ...], float, bool, int, str]:

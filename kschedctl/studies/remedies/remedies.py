@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.remedies import Remedies, SearchReport
+from kschedctl.reports.remedies import Remedies, SearchReport, complete_first
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
@@ -73,7 +73,7 @@ def _found(asked: AskedPod, report: Explanation, wishes: RemedyWishes, progress:
     best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials))
     return replace(
         document,
-        remedies=tuple(
+        remedies=complete_first(
             remedy_of(
                 fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
             )
@@ -117,13 +117,17 @@ def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
     search, ranking = searched(asked, RemedyWishes(smallest=True))
     rollouts = Rollouts(asked.workload)
     best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials), SHOWN)
-    shown = tuple(
+    shown = complete_first(
         remedy_of(
             fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
         )
         for fix in best
     )
-    lines = too_large(search.trials.base) if shown else (*impossible(search), *rollouts.refused())
+    new_node = report.new_node
+    new_machine = new_node is not None and any(pool.takes or pool.would_take for pool in new_node.pools)
+    lines = (
+        too_large(search.trials.base, new_machine=new_machine) if shown else (*impossible(search), *rollouts.refused())
+    )
     unknown = together((report.unknown, unheard(fix.ranked for fix in best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 

@@ -16,6 +16,7 @@ from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.catalogue import remedies_of
 from kschedctl.studies.remedies.fixes.changes import Fix
+from kschedctl.studies.remedies.fixes.image_platform import runs_on_no_feasible_node
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import PREEMPTS, RemedyTrial, Trials
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode
@@ -33,10 +34,12 @@ ADDS = "AddNode"
 
 @dataclass(frozen=True)
 class RemedyWishes:
-    """Sets of up to ``max_changes``.
+    """Which sets of changes are searched for.
 
-    ``smallest``: no set that is larger than the smallest one that harms nobody, unless the manifest nearly named
-    something that exists: then also larger sets of corrections, with room for the pod where those need it. ``by``: made by this one alone, empty for anybody. ``only`` and ``without``: kinds of changes; no ``only``: all.
+    ``max_changes``: the most changes of a set. ``smallest``: no set that is larger than the smallest one that harms
+    nobody, unless the manifest nearly named something that exists: then also larger sets of corrections, with room for
+    the pod where those need it. ``by``: changes that this one alone can make, empty for anybody. ``only`` and
+    ``without``: kinds of changes; no ``only``: all kinds.
     """
 
     max_changes: int = 3
@@ -181,8 +184,10 @@ class RemedySearch:
         ]
 
     def _keep(self, trial: RemedyTrial) -> None:
-        """Unless one of its changes is not needed, or others lead to the same."""
+        """Keep the set unless a change is not needed, another set does the same, or the nodes cannot run the image."""
         if any(_objects(known) == _objects(trial) for known in self.found):
+            return
+        if trial.cycle is not None and runs_on_no_feasible_node(self.trials.base.pod, trial.cycle):
             return
         fewer = [combination for combination in combinations(trial.changes, len(trial.changes) - 1) if combination]
         if not any(

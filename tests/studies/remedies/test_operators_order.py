@@ -16,7 +16,7 @@ from golden_cases import SETTINGS, Json, family_lines
 from kschedctl import demo
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
-from kschedctl.library.new_node import new_node, node_group_fixes
+from kschedctl.library.new_node import autoscaler_fixes, new_node
 from kschedctl.library.pods import explained
 from kschedctl.reports.remedies import Remedy
 from kschedctl.scheduler.scheduler import Scheduler
@@ -32,26 +32,12 @@ TABLE: dict[str, dict[str, Json]] = yaml.load(
 )
 NOT_YET = frozenset(
     {
-        "02-coredns-one-worker/in.yaml kube-system/dns-6bb-bbbbb",
-        "03-zone-outage-mindomains/in.yaml default/front-7-d",
         "04-longhorn-capacity/in2.yaml default/db-0",
-        "06-ds-equal-priority/in.yaml ops/agent-x2",
-        "06-ds-equal-priority/in2.yaml ops/agent-x2",
-        "09-karpenter-empty-domain/in2.yaml default/api-5-a",
-        "15-ca-from-zero-label/in.yaml default/iis-1-a",
-        "15-ca-from-zero-label/in2.yaml default/iis-1-a",
-        "16-ca-gpu-from-zero/in.yaml default/train-x",
-        "21-deferred-resize/in.yaml default/late",
-        "33-karpenter-subnet-zone/in.yaml dev/coder-1-a",
-        "pend/gpu-8",
-        "pend/cordoned-rack",
-        "pend/aff-field",
-        "pend/pvc-nosc",
     }
 )
 """Rows that the order of fixes does not follow yet."""
 PODS = [
-    pytest.param(source, name, marks=[pytest.mark.xfail(strict=True)] * (name in NOT_YET))
+    pytest.param(source, name, marks=[pytest.mark.xfail] * (name in NOT_YET))
     for source, pods in TABLE.items()
     for name in pods
 ]
@@ -105,7 +91,7 @@ def offered(source: str, name: str) -> tuple[Remedy, ...]:
     return explained(
         asked,
         lambda asked: new_node(asked, NOW, given),
-        lambda asked, told: node_group_fixes(asked, told, NOW, given),
+        lambda asked, told: autoscaler_fixes(asked, told, NOW, given),
         remedies=True,
     ).remedies
 

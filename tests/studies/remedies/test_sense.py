@@ -157,6 +157,82 @@ def test_names_that_differ_in_their_number_are_no_typos() -> None:
     assert kinds(labelled("n1", pool2="blue"), pod("p", nodeSelector={"pool2": "bleu"}))[0] == "CorrectSelector"
 
 
+def asking(**resources: str) -> Json:
+    asked = pod("p")
+    asked["spec"]["containers"][0]["resources"] = {"requests": dict(resources), "limits": dict(resources)}
+    return asked
+
+
+GPU = "nvidia.com/gpu"
+
+
+def test_no_machine_is_made_up_for_a_request_that_looks_wrong() -> None:
+    """500 CPUs were meant to be 500m; nobody has 8 GPUs in one machine where the largest has 1."""
+    asked = asking(cpu="500")
+    first, *others = offered(node("n1"), asked)
+    assert (first.kinds, first.summary) == (("LowerRequest",), "Request 500m cpu instead of 500 in container c")
+    assert "AddNode" not in [kind for each in others for kind in each.kinds]
+    gpus = asking(**{GPU: "8"})
+    gpus["spec"]["tolerations"] = [{"key": GPU, "operator": "Exists"}]
+    report = remedies(Cluster.from_objects([with_gpus(), node("n1"), gpus]), "d/p", RemedyWishes(1))
+    assert "AddNode" not in [kind for each in report.remedies for kind in each.kinds]
+    assert "the request looks wrong" in report.impossible[0]
+
+
+def test_a_node_that_should_publish_devices_has_its_device_plugin_checked() -> None:
+    marked = labelled("g1", **{f"{GPU}.present": "true"})
+    first = offered(marked, node("n1"), asking(**{GPU: "1"}))[0]
+    assert (first.kinds, first.opens) == (("PublishResource",), ("g1",))
+    assert first.summary == (
+        f"Check the device plugin of {GPU} on node g1, which publishes none in spite of its label {GPU}.present=true"
+    )
+
+
+def test_a_device_of_one_node_is_none_of_its_pool() -> None:
+    pool = [labelled(name, pool="general") for name in ("n1", "n2", "n3")]
+    pool[2]["status"]["allocatable"][GPU] = "1"
+    holder = pod("holder", "n3")
+    holder["spec"]["containers"][0]["resources"] = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
+    adds = [each.summary for each in offered(*pool, holder, asking(**{GPU: "1"})) if each.kinds == ("AddNode",)]
+    assert adds == ["Add a node with the devices of n3, which most nodes of pool general lack"]
+
+
+def test_files_on_a_host_that_is_gone_are_not_left_behind() -> None:
+    files = {"volumes": [{"name": "v", "hostPath": {"path": "/data"}}]}
+    affinity = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [affinity]}]}
+    pinned = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+    for pin in ({"nodeSelector": {HOSTNAME: "gone"}}, pinned):
+        report = remedies(Cluster.from_objects([node("n1"), pod("p", **files, **pin)]), "d/p", RemedyWishes(2))
+        assert not report.remedies
+        assert any(line.startswith("another host: gone is gone") for line in report.impossible)
+        assert kinds(node("n1"), pod("p", **pin))[0] in ("DropSelector", "DropNodeAffinity")
+
+
+def test_no_node_is_added_in_a_zone_that_is_out() -> None:
+    zone = "topology.kubernetes.io/zone"
+    out = labelled("n1", **{zone: "a"})
+    out["spec"]["taints"] = [{"key": f"{TAINT}unreachable", "effect": "NoSchedule"}]
+    healthy = labelled("n2", **{zone: "b"})
+    assert kinds(out, healthy, pod("p", nodeSelector={zone: "a"}))[0] == "RepairNode"
+    assert "AddNode" not in kinds(out, healthy, pod("p", nodeSelector={zone: "a"}))
+
+
+def test_a_tainted_domain_need_not_count() -> None:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": HOSTNAME,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "p"}},
+    }
+    running, asked = pod("q", "n1"), pod("p", topologySpreadConstraints=[spread])
+    for each in (running, asked):
+        each["metadata"]["labels"] = {"app": "p"}
+    lasting = node("n2", taints=[{"key": "dedicated", "value": "db", "effect": "NoSchedule"}])
+    assert kinds(node("n1"), lasting, running, asked)[0] == "NodeTaintsPolicy"
+    assert kinds(node("n1"), node("n2", unschedulable=True), running, asked)[0] == "Uncordon"
+
+
 def with_port() -> Json:
     return {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
 
@@ -198,3 +274,15 @@ def test_the_last_replica_is_not_one_fewer() -> None:
     assert one.weakens == "ReplicaSet d/other no longer runs"
     two = next(each for each in offered(node("n1"), node("n2"), *running, asked) if each.kinds == ("ScaleDown",))
     assert two.weakens == "ReplicaSet d/other runs with one replica fewer"
+
+
+def test_a_victim_that_leaves_anyway_is_no_loss() -> None:
+    """Its ReplicaSet is named in ownerReferences, so nobody may say that no controller owns it."""
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    owned, bare = pod("owned", "n1", "2", owner={"kind": "ReplicaSet", "name": "other"}), pod("bare", "n1", "2")
+    owned["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    asked = pod("p", cpu="4", nodeSelector={HOSTNAME: "n1"})
+    told = [each for each in offered(node("n1"), high, owned, bare, asked) if "UsePriorityClass" in each.kinds]
+    assert told
+    assert all("no controller owns d/bare" in (each.weakens or "") for each in told)
+    assert not any("d/owned (no" in (each.weakens or "") or "owns d/owned" in (each.weakens or "") for each in told)

@@ -64,6 +64,8 @@ WEB = pod("web-1", node_name="n1")
 ELSEWHERE = [namespace("shop", team="shop"), pod("db-1", "shop", "n1")]
 TWO_ZONES = [node("n1"), node("n2", "b", TEAM), WEB]
 SOME_GPU = {"containers": [{"name": "c", "resources": {"limits": {GPU: "1"}}}]}
+MARKED = node("n1")
+MARKED["metadata"]["labels"][f"{GPU}.present"] = "true"
 POD_LEVEL = {"resources": {"requests": {"cpu": "6"}}, "containers": [{"name": "c"}]}
 PORTS = {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}], "hostNetwork": True}
 BOTH_HALF_FULL = [node("n1"), node("n2"), pod("web-2", node_name="n2", cpu="2"), pod("web-3", node_name="n1", cpu="2")]
@@ -100,6 +102,11 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         f"drop the request for {GPU}, which no node offers",
         asked(**SOME_GPU),
         [node("n1")],
+    ),
+    "a device plugin that publishes nothing": (
+        f"check the device plugin of {GPU} on node n1, which publishes none in spite of its label {GPU}.present=true",
+        asked(**SOME_GPU),
+        [MARKED],
     ),
     "a request for the pod as a whole": (
         "request 3 cpu instead of 6 for the pod as a whole",

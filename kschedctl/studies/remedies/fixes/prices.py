@@ -50,6 +50,7 @@ OF_KINDS = {
         "BindVolume",
         "ForgetSelectedNode",
         "StartCloudController",
+        "PublishResource",
         "RevertResize",
         "IgnoreStorageCapacity",
     ),

@@ -12,8 +12,11 @@ from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.registry.facts import AnyFact, as_fact
+from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.remedies.fixes.changes import Fix
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial
+
+NODE_NAME_FIELD = "metadata.name"
 
 
 class NodeRefusal(NamedTuple):
@@ -89,6 +92,22 @@ def label_keys_of_node_selection(spec: PodSpec) -> set[str]:
     required = own.required_during_scheduling_ignored_during_execution if own else None
     terms = required.node_selector_terms if required else ()
     return {*spec.node_selector, *(requirement.key for term in terms for requirement in term.match_expressions)}
+
+
+def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[str]) -> str:
+    """Return the host that the values name and that is gone, if the pod has files there, empty for none.
+
+    ``key``: the hostname label or the field metadata.name. Only hostPath volumes are looked at: a claim's local volume
+    keeps the pod from other hosts by itself.
+    """
+    if key not in (HOSTNAME, NODE_NAME_FIELD) or trial.cycle is None:
+        return ""
+    if not any(volume.host_path is not None for volume in trial.pod.spec.volumes):
+        return ""
+    nodes = trial.scheduler.view.nodes
+    known = nodes.index if key == NODE_NAME_FIELD else nodes.label(HOSTNAME).values
+    hosts = list(values)
+    return hosts[0] if hosts and not any(host in known for host in hosts) else ""
 
 
 Way = Callable[[TriedNode, NodeRefusal], Iterator[Fix]]

@@ -1,4 +1,4 @@
-"""Extended resources that devices stand for: fewer of them, or a DeviceClass for a resource that no node has."""
+"""Fixes for extended resources: their device plugin, fewer devices, or a DeviceClass that stands for them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,52 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Container, DeviceClass, Pod
-from kschedctl.api.resource_names import is_dra_extended
+from kschedctl.api.objects import Container, DeviceClass, Node, Pod
+from kschedctl.api.resource_names import is_dra_extended, is_extended
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.object_keys import ObjectKey
-from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, on_pod
+from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit, on_node, on_pod
+from kschedctl.studies.remedies.fixes.device_marks import find_device_mark
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, TriedNode
 
-LOWER, BACK = 40, 42
+PUBLISH, LOWER, BACK = 12, 40, 42
 MOST = 4
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+
+
+def published(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield the device plugin's repair for a node that is marked as having devices and publishes none.
+
+    As many devices are assumed as nodes of its instance type publish, or as are requested if there are none.
+    """
+    fact = refusal.fact
+    if not isinstance(fact, Insufficient) or fact.offered or not is_extended(fact.resource):
+        return
+    nodes, resource = tried.cycle.view.nodes, fact.resource
+    node = nodes.objects[tried.at]
+    mark = find_device_mark(resource, node.metadata.labels, node.spec.taints)
+    kind = resource.rpartition("/")[2]
+    if not mark or any(is_extended(other) and other.endswith(f"/{kind}") for other in node.status.allocatable):
+        return  # its devices are those of another vendor
+    types = nodes.label(INSTANCE_TYPE)
+    column = tried.cycle.view.resources.get(resource)
+    alike = (types.codes == types.codes[tried.at]) & (types.codes >= 0)
+    offered = 0 if column is None else int(tried.cycle.view.allocatable[alike, column].max(initial=0))
+    amount = str(offered or fact.requested)
+
+    def change(read: Node) -> Node:
+        status = replace(read.status, allocatable={**read.status.allocatable, resource: amount})
+        return replace(read, status=status)
+
+    name = node.metadata.name
+    text = f"check the device plugin of {resource} on node {name}, which publishes none in spite of its {mark}"
+    commands = (kubectl.run("describe", "node", name),)
+    edits = on_node(node, change)
+    target = (name, resource)
+    yield Fix("PublishResource", target, text, "operator", edits, PUBLISH, "", commands, resource, name)
 
 
 def fewer(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:

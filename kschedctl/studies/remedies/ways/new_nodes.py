@@ -8,48 +8,102 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, Resources, ResourceSlice
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is_pod_level
-from kschedctl.api.tolerations import UNSCHEDULABLE
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
-from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, zone_key
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE, zone_key
+from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.remedies.fixes.changes import Fix, ObjectEdit
+from kschedctl.studies.remedies.fixes.machine_sizes import is_plausible
 from kschedctl.studies.remedies.fixes.tried_node import TriedNode, label_keys
-from kschedctl.studies.remedies.ways.unready_nodes import in_order, is_no_node_initialized
+from kschedctl.studies.remedies.ways.unready_nodes import in_order, is_fault, is_no_node_initialized
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
 MOST_MODELS = 12
-OF_NODES = frozenset({TaintToleration.name, NodeAffinity.name})
-"""The plugins that refuse a node for what it is, whatever runs there."""
 Amounts = dict[str, int]
 
 
 def one_more(tried: TriedNode) -> Iterator[Fix]:
-    """A node like the first of each sort, with what runs on each node; where none is large enough, a larger one.
+    """Yield one more node like the first of each sort, or a larger one if none of these sorts is large enough.
 
-    Nobody adds a node that takes no pods: like one that is cordoned the new one is in all else. Nor one of another sort
-    with devices that a sort of nodes has.
+    A new node has the DaemonSets' pods of its model. A model's cordon and faults are left out, and nobody adds nodes in
+    a zone that is out, or where no node was ever initialized. A larger node is offered only if a machine of that size
+    is plausible, and one with devices only if no sort of nodes has such devices.
     """
-    if is_no_node_initialized(tried.cycle.view.nodes):
-        return  # nor would a new one be
+    nodes = tried.cycle.view.nodes
+    if is_no_node_initialized(nodes):
+        return
     view, models = tried.cycle.view, _models(tried)
-    refused = [refusal.mask for name in OF_NODES for refusal in _rejections(tried, name)]
     rows = {node.metadata.name: view.nodes.index[node.metadata.name] for node in models}
-    fit = [node for node in models if not any(mask[rows[node.metadata.name]] for mask in refused)] or models
+    out = _rows_of_zones_out(nodes)
+    models = [node for node in models if not out[rows[node.metadata.name]]]
+    refused = [rejection.mask for rejection in _rejections(tried, NodeAffinity.name)]
+    tolerations = tried.cycle.info.spec.tolerations
+    fit = [
+        node
+        for node in models
+        if not any(mask[rows[node.metadata.name]] for mask in refused)
+        and find_untolerated(_empty(node).taints, tolerations, HARD_EFFECTS) is None
+    ] or models
     for node in sorted(models, key=lambda node: node not in fit)[:MOST_MODELS]:
-        yield more_like(view, node)
+        yield more_like(view, node, peculiar=_has_peculiar_devices(tried, node))
     lacking = {node.metadata.name: _lacking(tried, node) for node in fit}
-    if all(lacking.values()):
-        for node in fit[:MOST_MODELS]:
-            amounts = lacking[node.metadata.name]
-            if not any(is_extended(name) and _is_offered(view, name, amount) for name, amount in amounts.items()):
-                yield more_like(view, node, larger=amounts)
+    if not all(lacking.values()):
+        return
+    for node in fit[:MOST_MODELS]:
+        amounts = lacking[node.metadata.name]
+        largest = {name: _largest(view, name) for name in amounts}
+        if any(is_extended(name) and largest[name] >= amount for name, amount in amounts.items()):
+            continue  # a sort of nodes has these devices: that sort is added
+        if all(is_plausible(name, amount, largest[name]) for name, amount in amounts.items()):
+            unknown = frozenset(name for name in amounts if is_extended(name) and not largest[name])
+            yield more_like(view, node, larger=amounts, unknown=unknown)
+
+
+def _rows_of_zones_out(nodes: NodeColumns) -> Bools:
+    """Return, (N,), which nodes are in a zone all of whose nodes have a fault, if other zones have nodes without."""
+    taint_sets, taint_set = nodes.taint_sets
+    broken = np.array([any(map(is_fault, taints)) for taints in taint_sets], np.bool_)[taint_set]
+    zones = nodes.label(ZONE)
+    known = zones.codes >= 0
+    out = np.ones(len(zones.values) + 1, np.bool_)
+    out[zones.codes[known & ~broken]] = False
+    out[-1] = False
+    return out[zones.codes] & bool((known & ~broken).any())
+
+
+def _has_peculiar_devices(tried: TriedNode, model: Node) -> bool:
+    """Return whether the pod asks for devices that this node has and most nodes of its pool lack."""
+    view, pool = tried.cycle.view, pool_of(model)
+    if not pool:
+        return False
+    pools = view.memo("nodes of pools", lambda: _nodes_by_pool(view.nodes.objects))
+    with_slices = view.memo(
+        "nodes with devices", lambda: {each.spec.node_name for each in view.cluster.resource_slices}
+    )
+    names = [name for name in tried.cycle.info.incoming_requests if is_extended(name)]
+    claims = bool(tried.trial.pod.spec.resource_claims)
+
+    def has_devices(node: Node) -> bool:
+        published = claims and node.metadata.name in with_slices
+        return published or any(node.status.allocatable.get(name, "0") not in ("0", 0) for name in names)
+
+    members = pools[pool]
+    return has_devices(model) and 2 * sum(map(has_devices, members)) < len(members)
+
+
+def _nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    pools: dict[str, list[Node]] = {}
+    for node in nodes:
+        pools.setdefault(pool_of(node), []).append(node)
+    return pools
 
 
 def _models(tried: TriedNode) -> list[Node]:
@@ -67,10 +121,10 @@ def _first_of_each_sort(nodes: Sequence[Node], keys: Sequence[str]) -> dict[obje
     return first
 
 
-def _is_offered(view: Fork, resource: str, amount: int) -> bool:
-    """Whether a node that is there has as much when it is empty."""
+def _largest(view: Fork, resource: str) -> int:
+    """Return the most of the resource that a node offers when it is empty."""
     column = view.resources.get(resource)
-    return column is not None and bool((view.allocatable[:, column] >= amount).any())
+    return 0 if column is None else int(view.allocatable[:, column].max(initial=0))
 
 
 def _rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
@@ -93,10 +147,19 @@ def _lacking(tried: TriedNode, node: Node) -> Amounts:
     return amounts
 
 
-def more_like(view: Fork, model: Node, count: int = 1, larger: Amounts | None = None) -> Fix:
-    """Add nodes like one that there is, with DaemonSets' pods, devices and limits of volumes like it.
+def more_like(
+    view: Fork,
+    model: Node,
+    count: int = 1,
+    larger: Amounts | None = None,
+    *,
+    unknown: frozenset[str] = frozenset(),
+    peculiar: bool = False,
+) -> Fix:
+    """Return the fix that adds nodes like a model, with the model's DaemonSet pods, devices and volume limits.
 
-    ``larger``: what they offer more of.
+    ``larger``: the amounts of which the new nodes offer more. ``unknown``: those of them that no node offers.
+    ``peculiar``: the model's devices are not those of its pool.
     """
     sizes: Resources = {name: _written(name, amount) for name, amount in (larger or {}).items()}
     name, pool = model.metadata.name, pool_of(model)
@@ -106,12 +169,17 @@ def more_like(view: Fork, model: Node, count: int = 1, larger: Amounts | None = 
         for _, i in zip(range(count), numbers, strict=False)
         for edit in _one(view, model, f"{name}-more-{i}", sizes)
     ]
-    of_pool = f" (pool {pool})" if pool else ""
-    text = f"add a node like {name}{of_pool}" if count == 1 else f"add {count} nodes like {name}{of_pool}"
+    what, where = "a node" if count == 1 else f"{count} nodes", f"like {name}"
     with_more = ", ".join(f"{size} of {resource}" for resource, size in sizes.items())
-    text += f", but with {with_more}" * bool(sizes)
+    if unknown:
+        where, known = "", ", ".join(sorted(unknown))
+        text = f"add {what} with {with_more}: no node offers {known}, so check its name and its device plugin first"
+    elif peculiar:
+        text = f"add {what} with the devices of {name}, which most nodes of pool {pool} lack"
+    else:
+        text = f"add {what} like {name}{f' (pool {pool})' * bool(pool)}{f', but with {with_more}' * bool(sizes)}"
     cost = count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE)
-    target, where = (name, count, with_more), f"like {name}"
+    target = (name, count, with_more)
     return Fix(
         "AddNode",
         target,
@@ -121,7 +189,7 @@ def more_like(view: Fork, model: Node, count: int = 1, larger: Amounts | None = 
         cost,
         variant_of="node",
         where=where,
-        times=partial(more_like, view, model, larger=larger),
+        times=partial(more_like, view, model, larger=larger, unknown=unknown, peculiar=peculiar),
     )
 
 

@@ -15,15 +15,25 @@ from kschedctl.api.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
+from kschedctl.api.ownership import owner_of
 from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityUnmet
+from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
 from kschedctl.studies.remedies.fixes.prices import Price
-from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.studies.remedies.fixes.trials import RemedyTrial
+from kschedctl.studies.remedies.fixes.tried_node import (
+    NODE_NAME_FIELD,
+    NodeRefusal,
+    PluginRemedies,
+    TriedNode,
+    find_missing_host_with_data,
+)
 from kschedctl.studies.remedies.ways.node_labels import (
     ANYWHERE,
     CORRECT,
     DROP,
+    OTHER_HOST,
     WIDEN,
     is_misspelt,
     label_node,
@@ -64,12 +74,24 @@ def unmet(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         for wanted in fact.selector:
             yield from change_class(tried, wanted)
             yield from unmet_selector(tried, wanted)
-        if not fact.selector:
+        if not fact.selector and _may_be_unpinned(tried.trial):
             yield from _terms(tried, fact)
             yield _softened(tried)
-    elif tried.row is None and required(tried.trial.pod):
+    elif tried.row is None and required(tried.trial.pod) and _may_be_unpinned(tried.trial):
         yield from _conflicting(tried)
         yield _softened(tried)
+
+
+def find_host_of_terms(trial: RemedyTrial) -> str:
+    """Return the host with files of the pod that its required terms name and that is gone, empty for none."""
+    written = [each for term in required(trial.pod) for each in (*term.match_fields, *term.match_expressions)]
+    named = [(each.key, each.values) for each in written if each.operator == "In" and each.values]
+    return next(filter(None, (find_missing_host_with_data(trial, key, values) for key, values in named)), "")
+
+
+def _may_be_unpinned(trial: RemedyTrial) -> bool:
+    """Return whether the required terms may be given up: not those of a DaemonSet's pod, nor those of lost files."""
+    return owner_of(trial.pod).kind != "DaemonSet" and not find_host_of_terms(trial)
 
 
 def _conflicting(tried: TriedNode) -> Iterator[Fix]:
@@ -113,9 +135,9 @@ def _other_labels(tried: TriedNode, own: OwnRequirement, wanted: Wanted) -> Iter
 def _other_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, name: str) -> Iterator[Fix]:
     """What the node has, in the place of what is probably a typo, or besides what is required."""
     nodes, values = tried.cycle.view.nodes, wanted.values
-    known = nodes.label(wanted.key).values
+    known = nodes.names if wanted.field else nodes.label(wanted.key).values
     near = ""
-    if wanted.operator == "In" and not wanted.field:
+    if wanted.operator == "In":
         near = next((v for v in values if is_misspelt(wanted.key, v, name, known)), "")
     allowed: tuple[str, ...] = ()
     match wanted.operator:
@@ -138,7 +160,8 @@ def _other_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, name: st
             yield Fix("CorrectNodeAffinity", target, text, "author", edits, CORRECT)
         else:
             weakens, price = _without(own.written)
-            yield Fix("WidenNodeAffinity", target, text, "author", edits, WIDEN, weakens, (), target[:3], name, price)
+            cost = OTHER_HOST if wanted.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
+            yield Fix("WidenNodeAffinity", target, text, "author", edits, cost, weakens, (), target[:3], name, price)
 
 
 def _without(written: SelectorRequirement) -> tuple[str, Price | None]:

@@ -13,11 +13,12 @@ from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix, on_node, on_pod
+from kschedctl.studies.remedies.fixes.image_platform import PLATFORMS
 from kschedctl.studies.remedies.fixes.prices import Price
-from kschedctl.studies.remedies.fixes.tried_node import TriedNode
+from kschedctl.studies.remedies.fixes.tried_node import TriedNode, find_missing_host_with_data
 
 CORRECT, LABEL, WIDEN, OTHER, DROP, OTHER_HOST = 10, 30, 50, 59, 60, 130
-"""Another host in the place of one keeps nothing of what was wished for: it is pinned to something else."""
+"""To be pinned to another host keeps nothing of what was wished for, so it is dearer than not to be pinned."""
 RENAMED = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/os": "kubernetes.io/os",
@@ -26,11 +27,6 @@ RENAMED = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 """Old label -> new. Reference: Well-Known Labels, Annotations and Taints, k8s.io/docs."""
-OF_IMAGES = {
-    "kubernetes.io/arch": frozenset({"amd64", "arm64", "arm", "386", "ppc64le", "s390x", "riscv64", "loong64"}),
-    "kubernetes.io/os": frozenset({"linux", "windows"}),
-}
-"""What an image is built for, as nodes say it: such a value is never a typo, and no other will do."""
 SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64"}
 TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
 OF_ROLES = ("", "true", "yes", "enabled")
@@ -47,6 +43,8 @@ def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
         text = f"select nodes by the label {right} instead of {key}"
         change = _with_selector(_renamed(key, right))
         yield Fix("CorrectSelector", (key, right), text, "author", on_pod(pod, change), CORRECT)
+    if find_missing_host_with_data(tried.trial, key, wanted.values):
+        return  # its files were there
     weakens, price = without(key, value)
     if wanted.found is not None:
         text = f"select nodes with {key}={wanted.found} instead of {value}"
@@ -65,7 +63,7 @@ def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
 
 def without(key: str, value: str) -> tuple[str, Price | None]:
     """What is given up where nodes are not required to have the label, and what that costs: an image stays as it is."""
-    if value in OF_IMAGES.get(RENAMED.get(key, key), ()):
+    if value in PLATFORMS.get(RENAMED.get(key, key), ()):
         return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
     return ANYWHERE, None
 
@@ -111,7 +109,7 @@ def _name(key: str) -> str:
 
 def is_misspelt(key: str, wrong: str, right: str, known: Collection[str]) -> bool:
     """Whether one value of a label is probably meant where another is written, which no node has."""
-    values = OF_IMAGES.get(RENAMED.get(key, key))
+    values = PLATFORMS.get(RENAMED.get(key, key))
     if values is not None and (wrong in values or wrong.lower() in SYNONYMS):
         return SYNONYMS.get(wrong.lower()) == right
     return is_typo(wrong, right, known)

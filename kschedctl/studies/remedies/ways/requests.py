@@ -15,6 +15,7 @@ from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
+from kschedctl.studies.remedies.fixes.machine_sizes import is_plausible
 from kschedctl.studies.remedies.fixes.prices import NEGLIGIBLE, SUBSTANTIAL, Price
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.studies.remedies.ways import extended_resources, neighbours, resizes, waiting
@@ -49,6 +50,17 @@ def lower(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
             yield _lowered(tried, own_request, fact.resource, new)
     if asked and is_scalar(fact.resource):
         yield _without(tried, fact)
+
+
+def in_milli(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield the request for CPUs with its unit, where one that no machine has was probably meant in milli."""
+    fact = refusal.fact
+    if not isinstance(fact, Insufficient) or fact.resource != CPU or is_plausible(CPU, fact.requested, fact.largest):
+        return
+    for own_request in _asked(tried, CPU):
+        before = str(own_request.resources.requests[CPU])
+        if before.isdecimal() and not is_plausible(CPU, own_request.amount, fact.largest):
+            yield _lowered(tried, own_request, CPU, f"{before}m")
 
 
 def _asked(tried: TriedNode, resource: str) -> list[OwnRequest]:
@@ -139,7 +151,8 @@ def _with_request(pod: Pod, asked: OwnRequest, resource: str, new: str) -> Pod:
 
     def lowered(own: ResourceRequirements) -> ResourceRequirements:
         limits: Resources = own.limits
-        if resource in limits and not _overcommits(resource):
+        is_without_unit = f"{limits.get(resource)}m" == new
+        if resource in limits and (not _overcommits(resource) or is_without_unit):
             limits = {**limits, resource: new}
         return replace(own, requests={**own.requests, resource: new}, limits=limits)
 
@@ -166,7 +179,9 @@ def _lowered(tried: TriedNode, asked: OwnRequest, resource: str, new: str) -> Fi
     edits = on_pod(tried.trial.pod, lambda pod: _with_request(pod, asked, resource, new))
     target = (asked.field, asked.place, resource, new)
     cost = LOWER + WHOLE * (1 - left)
-    return Fix("LowerRequest", target, text, "author", edits, cost, variant_of=target[:-1], price=of_share(left))
+    is_unit_added = new == f"{before}m"
+    price = Price.CORRECTION if is_unit_added else of_share(left)
+    return Fix("LowerRequest", target, text, "author", edits, cost, variant_of=target[:-1], price=price)
 
 
 def of_share(left: float) -> Price | None:
@@ -200,6 +215,15 @@ def _without(tried: TriedNode, fact: Insufficient) -> Fix:
 
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
-        (waiting.leaving, resizes.revert, lower, extended_resources.backed, neighbours.in_the_way), facts_tell_all=True
+        (
+            waiting.leaving,
+            extended_resources.published,
+            in_milli,
+            resizes.revert,
+            lower,
+            extended_resources.backed,
+            neighbours.in_the_way,
+        ),
+        facts_tell_all=True,
     )
 }

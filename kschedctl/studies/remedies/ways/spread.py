@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Row
-from kschedctl.api.objects import Pod, TopologySpreadConstraint
+from kschedctl.api.objects import Pod, Taint, TopologySpreadConstraint
 from kschedctl.api.ownership import TEMPLATE_HASH, in_revision
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
@@ -20,6 +22,7 @@ from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemed
 from kschedctl.studies.remedies.ways import neighbours
 from kschedctl.studies.remedies.ways.neighbours import counts
 from kschedctl.studies.remedies.ways.node_labels import label_node, other_topologies
+from kschedctl.studies.remedies.ways.unready_nodes import is_of_condition
 
 CORRECT, ROLLOUT, HONOUR, MIN_DOMAINS, MORE_SKEW, ANYWAY = 10, 12, 15, 40, 45, 55
 UNEVEN = "pods may be spread less evenly over {key}"
@@ -84,7 +87,8 @@ def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint,
         yield _change(tried, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
         text = f"spread across {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
-        yield _change(tried, place, "NodeTaintsPolicy", text, HONOUR, node_taints_policy="Honor")
+        price = Price.CORRECTION if _is_emptiest_domain_tainted(tried, counted) else None
+        yield _change(tried, place, "NodeTaintsPolicy", text, HONOUR, price=price, node_taints_policy="Honor")
     if constraint.node_affinity_policy == "Ignore":
         text = f"spread across {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
         yield _change(tried, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
@@ -95,6 +99,25 @@ def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint,
     text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
     yield _change(tried, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)
     yield _anyway(tried, place, constraint)
+
+
+def _is_emptiest_domain_tainted(tried: TriedNode, counted: DomainCounts) -> bool:
+    """Return whether all nodes of the emptiest domains have taints that are meant to last and keep the pod away.
+
+    Nobody wants such domains to count. A cordon or a fault is temporary: its domain counts again afterwards.
+    """
+    taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
+    tolerations = tried.cycle.info.spec.tolerations
+    lasting = [[taint for taint in taints if not _is_temporary(taint)] for taints in taint_sets]
+    kept_away = [find_untolerated(taints, tolerations, HARD_EFFECTS) is not None for taints in lasting]
+    emptiest = counted.exists & (counted.counts == counted.counts[counted.exists].min(initial=0))
+    codes = counted.column.codes
+    inside = counted.eligible & (codes >= 0) & emptiest[codes]
+    return bool(inside.any()) and bool(np.array(kept_away, np.bool_)[taint_set][inside].all())
+
+
+def _is_temporary(taint: Taint) -> bool:
+    return taint.key == UNSCHEDULABLE.key or is_of_condition(taint)
 
 
 def _skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:

@@ -5,7 +5,6 @@ A taint that Kubernetes or a cloud provider sets as a node's condition is never 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 
@@ -22,6 +21,7 @@ from kschedctl.snapshot.node_masks import allowed
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.remedies.fixes.changes import Fix, on_node, on_pod
+from kschedctl.studies.remedies.fixes.device_marks import DEVICE_WORD
 from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.tried_node import (
     NodeRefusal,
@@ -38,8 +38,6 @@ from kschedctl.studies.remedies.ways.unready_nodes import (
 )
 
 OF_CONTROL_PLANES = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
-OF_DEVICES = re.compile(r"(?:^|[^a-z])(?:gpu|tpu|npu|fpga|accelerator)s?(?:[^a-z]|$)", re.IGNORECASE)
-"""Words by which taints keep nodes for pods that ask for their devices."""
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
 
 
@@ -120,7 +118,7 @@ def _is_alike(one: Taint, other: Taint) -> bool:
 def _asks_for_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None:
     """Whether the pod asks for devices of the node, None where the taint does not keep it for pods that do."""
     offered = {name for name in node.status.allocatable if is_extended(name)}
-    if taint.key not in offered and not OF_DEVICES.search(f"{taint.key}={taint.value}"):
+    if taint.key not in offered and not DEVICE_WORD.search(f"{taint.key}={taint.value}"):
         return None
     return bool(tried.trial.pod.spec.resource_claims) or not offered.isdisjoint(tried.cycle.info.incoming_requests)
 

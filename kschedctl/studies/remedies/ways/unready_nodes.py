@@ -26,6 +26,11 @@ def is_of_condition(taint: Taint) -> bool:
     return own and taint.key != UNSCHEDULABLE.key
 
 
+def is_fault(taint: Taint) -> bool:
+    """Return whether the taint says that the node has a fault, rather than that it is only starting."""
+    return is_of_condition(taint) and not taint.key.endswith(WHILE_STARTING)
+
+
 def in_order(node: Node) -> Node:
     """The node when it is ready and set up."""
     kept = tuple(taint for taint in node.spec.taints if not is_of_condition(taint))

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
+from kschedctl.api.copying import replace as copy_with
 from kschedctl.api.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -230,14 +231,20 @@ def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], Persisten
 
 
 def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """The claim made anew for a class whose volumes are made where the pod goes."""
+    """Yield the claim recreated for a class whose volumes are made where the pod goes.
+
+    That is a correction if the claim names a class that does not exist.
+    """
     storage = listers(tried.cycle.view)
+    named = claim_class(claim)
+    is_missing = bool(named) and named not in storage.classes
     makes = [name for name, class_ in sorted(storage.classes.items()) if _makes(class_) and waits(name, storage)]
-    for name in [name for name in makes if name != claim_class(claim)][:MOST_CLASSES]:
-        text = f" with class {name} instead of {claim_class(claim) or 'none'}"
-        yield from remade(
+    for name in [name for name in makes if name != named][:MOST_CLASSES]:
+        text = f" with class {name} instead of {named or 'none'}{', which does not exist' * is_missing}"
+        for fix in remade(
             tried, "OtherStorageClass", claim, _of_class(name), text=text, cost=OTHER_CLASS, target=name, where=name
-        )
+        ):
+            yield copy_with(fix, price=Price.CORRECTION) if is_missing and fix.price is None else fix
 
 
 def _of_class(name: str) -> ClaimChange:

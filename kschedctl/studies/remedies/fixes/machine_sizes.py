@@ -1,0 +1,23 @@
+"""How large a machine may be that nobody has seen: the line between a larger machine and a request that looks wrong."""
+
+from __future__ import annotations
+
+from kschedctl.api.resource_names import is_extended
+
+LARGER = 4
+"""So many times the largest known machine: providers offer sizes that double, so two sizes more are plausible."""
+
+
+def is_plausible(resource: str, amount: int, largest: int) -> bool:
+    """Return whether a machine may offer the amount, given the largest amount that a known machine offers.
+
+    No more devices are plausible than a machine is known to have, unless no machine is known to have any.
+
+    >>> is_plausible("memory", 200, largest=63), is_plausible("cpu", 501_000, largest=16_000)
+    (True, False)
+    >>> is_plausible("nvidia.com/gpu", 8, largest=4), is_plausible("nvidia.com/gpu", 1, largest=0)
+    (False, True)
+    """
+    if largest == 0:
+        return True
+    return amount <= largest if is_extended(resource) else amount <= LARGER * largest

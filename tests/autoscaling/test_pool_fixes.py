@@ -1,0 +1,132 @@
+"""Fixes of NodePools and their node classes; the printed command is carried out and replayed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.reports.remedies import Remedy
+from kschedctl.studies.remedies.search import RemedyWishes
+
+Json = dict[str, Any]
+NOW = "2026-06-01T12:00:00Z"
+OS, ZONE = "kubernetes.io/os", "topology.kubernetes.io/zone"
+
+
+def node_class(*zones: str) -> Json:
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "std"},
+        "status": {"subnets": [{"zone": zone} for zone in zones], "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def pool(*requirements: Json, **labels: str) -> Json:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "std"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"nodeClassRef": reference, "requirements": list(requirements)},
+    }
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "base"},
+        "spec": {"template": template},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def node() -> Json:
+    """A full node of the pool, which proves one instance type."""
+    labels = {
+        OS: "linux",
+        ZONE: "b",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": "k1",
+        "node.kubernetes.io/instance-type": "m.large",
+        "karpenter.sh/nodepool": "base",
+        "karpenter.sh/capacity-type": "on-demand",
+        "karpenter.sh/registered": "true",
+        "karpenter.sh/initialized": "true",
+    }
+    room = {"cpu": "2", "memory": "8Gi", "pods": "58"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "k1", "labels": labels},
+        "spec": {"providerID": "aws:///b/i-1"},
+        "status": {"allocatable": room, "capacity": room, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def pod(**spec: Any) -> Json:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "d"},
+        "spec": {"containers": [container], **spec},
+        "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+    }
+
+
+def offered(*documents: Json) -> list[Remedy]:
+    report = kschedctl.explain(kschedctl.Cluster.from_objects(list(documents)), "d/web", remedies=True, now=NOW)
+    return list(report.remedies)
+
+
+def test_a_label_that_the_pool_lacks_is_added_before_the_pod_asks_for_less() -> None:
+    objects = [node_class("b"), pool(), node(), pod(nodeSelector={"team": "shop"})]
+    first, *others = offered(*objects)
+    assert (first.summary, first.kinds, first.step) == (
+        "Add the label team=shop to NodePool base, whose nodes lack it",
+        ("ChangeNodePool",),
+        "correction",
+    )
+    assert "DropSelector" in [kind for each in others for kind in each.kinds]
+    words = shlex.split(first.commands[0])
+    assert words[:-1] == ["kubectl", "patch", "nodepools.karpenter.sh", "base", "--type=merge", "-p"]
+    labels = json.loads(words[-1])["spec"]["template"]["metadata"]["labels"]
+    cluster = kschedctl.Cluster.from_objects([objects[0], pool(**labels), *objects[2:]])
+    after = kschedctl.explain(cluster, "d/web", now=NOW).new_node
+    assert after is not None
+    assert after.comes
+
+
+def test_a_pool_of_another_operating_system_gets_no_label() -> None:
+    linux = {"key": OS, "operator": "In", "values": ["linux"]}
+    windows = [{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}]
+    asked = pod(nodeSelector={"team": "shop"}, tolerations=windows)
+    assert offered(node_class("b"), pool(linux), node(), asked) == []
+
+
+def test_the_node_class_gets_a_subnet_in_the_zone_of_the_pod() -> None:
+    first, *_ = offered(node_class("b", "c"), pool(), node(), pod(nodeSelector={ZONE: "a"}))
+    assert first.kinds == ("ChangeNodeClass",)
+    assert first.summary == "Give EC2NodeClass std a subnet in a: those that it selects are in b, c"
+
+
+@pytest.mark.parametrize("zones", [("a", "b"), ()])
+def test_a_class_with_a_subnet_there_or_of_unknown_subnets_needs_none(zones: tuple[str, ...]) -> None:
+    kinds = [each.kinds for each in offered(node_class(*zones), pool(), node(), pod(nodeSelector={ZONE: "a"}))]
+    assert ("ChangeNodeClass",) not in kinds
+
+
+def test_what_else_lacks_is_no_fix() -> None:
+    asked = pod(nodeSelector={"team": "shop"})
+    asked["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "9"
+    assert ("ChangeNodePool",) not in [each.kinds for each in offered(node_class("b"), pool(), node(), asked)]
+
+
+def test_fixes_are_of_the_kinds_that_are_wished_for() -> None:
+    objects = [node_class("b"), pool(), node(), pod(nodeSelector={"team": "shop"})]
+    cluster = kschedctl.Cluster.from_objects(objects)
+    only = kschedctl.remedies(cluster, "d/web", RemedyWishes(only=frozenset({"ChangeNodePool"})))
+    assert [each.kinds for each in only.remedies] == [("ChangeNodePool",)]
+    without = kschedctl.remedies(cluster, "d/web", RemedyWishes(without=frozenset({"ChangeNodePool"})))
+    assert ("ChangeNodePool",) not in [each.kinds for each in without.remedies]

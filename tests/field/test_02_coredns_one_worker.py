@@ -1,0 +1,25 @@
+"""A second DNS replica beside a tainted control plane: nodeTaintsPolicy: Honor comes first (kubernetes/kops#18453).
+
+The control-plane node counts as an empty domain although no replica tolerates it. Nobody tolerates it for that.
+"""
+
+from __future__ import annotations
+
+import pytest
+from first_screens import first_screen, fixes_in
+
+POD, FILE = "kube-system/dns-6bb-bbbbb", "02-coredns-one-worker/in.yaml"
+
+
+def test_explain_names_the_policy_as_the_best_fix(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = first_screen(capsys, "explain", POD, FILE)
+    assert "Best fix: Spread across kubernetes.io/hostname without counting nodes whose taints" in screen
+    assert "nodeTaintsPolicy: Honor" in screen.partition("How to apply it")[0]
+
+
+def test_remedies_have_the_policy_first_and_never_tolerate_the_control_plane(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fixes = fixes_in(first_screen(capsys, "remedies", POD, FILE))
+    assert fixes.startswith("Spread across kubernetes.io/hostname without counting nodes whose taints")
+    assert "olerate the taint" not in fixes

@@ -1,0 +1,16 @@
+"""A zone is out and minDomains is 3: wait for the zone, or lower minDomains to 2 (kubernetes/enhancements#6211)."""
+
+from __future__ import annotations
+
+import pytest
+from first_screens import first_screen, fixes_in
+
+POD, FILE = "default/front-7-d", "03-zone-outage-mindomains/in.yaml"
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_the_zone_comes_back_before_min_domains_is_lowered(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    fixes = fixes_in(first_screen(capsys, command, POD, FILE))
+    assert fixes.startswith("Get node nc ready again (unreachable)")
+    assert "2 Spread across topology.kubernetes.io/zone with minDomains 2 instead of 3" in fixes
+    assert "Add a node" not in fixes

@@ -1,0 +1,13 @@
+"""A NodePool's label over which pods are spread is empty: it gets a value (kubernetes-sigs/karpenter#3146)."""
+
+from __future__ import annotations
+
+import pytest
+from first_screens import FIELD, first_screen
+
+TYPES = ("--instance-types", str(FIELD / "types.json"))
+
+
+def test_the_best_fix_gives_the_label_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = first_screen(capsys, "explain", "default/api-5-a", "09-karpenter-empty-domain/in2.yaml", *TYPES)
+    assert "Best fix: Give the label acme.io/worker of NodePool base a value" in screen

@@ -1,0 +1,44 @@
+"""kubernetes/autoscaler#8799: a GPU node group without nodes does not grow for a pod that requests a GPU.
+
+Right answer: group gpu's template lacks nvidia.com/gpu; add the node-template resource tag.
+"""
+
+from __future__ import annotations
+
+import pytest
+from autoscaling_cases import case, run, run_json
+
+CASE = "16-ca-gpu-from-zero"
+ASK = ("-f", case(CASE), "--node-groups", case(CASE, "groups.yaml"))
+TAG = "tag k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu=1"
+
+
+def test_scale_names_the_resource_and_the_tag_first(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text = run(capsys, "scale", "up", *ASK)
+    assert "Node group gpu has no nodes, and its template lacks the resource nvidia.com/gpu." in text
+    assert TAG in text
+
+
+def test_explain_says_what_the_template_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    pools = run_json(capsys, "explain", "default/train-x", *ASK)["newNode"]["pools"]
+    missing = {pool["pool"]: pool.get("missing") for pool in pools}
+    assert missing["cpu"] is None
+    assert TAG in missing["gpu"][0]
+
+
+def test_a_fix_tells_the_template_its_resource(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text = run(capsys, "remedies", "default/train-x", *ASK)
+    assert "Tell the template of node group gpu its resource nvidia.com/gpu: 1" in text
+
+
+def test_a_group_that_does_not_tolerate_the_pod_has_no_gap(
+    capsys: pytest.CaptureFixture[str], tmp_path: object
+) -> None:
+    """Without the toleration, the group's taint keeps the pod away, tag or no tag."""
+    with open(case(CASE), encoding="utf-8") as file:
+        text = file.read().replace("key: nvidia.com/gpu, operator: Exists", "key: other, operator: Exists")
+    path = f"{tmp_path}/in.yaml"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    report = run_json(capsys, "scale", "up", "-f", path, "--node-groups", case(CASE, "groups.yaml"))
+    assert not report.get("templateGaps")

@@ -1,0 +1,31 @@
+"""A toleration whose key holds the taint's value, and a misspelt selector beside it (kubeflow/spark-operator#2537).
+
+The key applications/platform-amd64 should be key applications and value platform-amd64. The driver's selector names
+cx-platform-amd64. Its nodes are those of that pool, too, and not those of the web pool.
+"""
+
+from __future__ import annotations
+
+import pytest
+from first_screens import first_screen, fixes_in
+
+FILE = "27-toleration-key-slash/in.yaml"
+TOLERATION = (
+    "orrect the toleration of applications/platform-amd64:NoSchedule to applications=platform-amd64:NoSchedule, "
+    "the taint of the node"
+)
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_the_toleration_is_corrected(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    fixes = fixes_in(first_screen(capsys, command, "data/etl-exec-1", FILE))
+    assert fixes.startswith(f"C{TOLERATION}")
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_the_selector_is_corrected_with_the_toleration(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    fixes = fixes_in(first_screen(capsys, command, "data/etl-driver", FILE))
+    first = fixes.partition(" 2 ")[0]
+    assert TOLERATION in first
+    assert "elect nodes with applications=platform-amd64 instead of cx-platform-amd64" in first
+    assert "makes schedulable on d1" in first

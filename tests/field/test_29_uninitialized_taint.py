@@ -1,0 +1,18 @@
+"""No node was ever initialized: the cloud controller manager is not running (rancher/rke2#7822)."""
+
+from __future__ import annotations
+
+import pytest
+from first_screens import first_screen, fixes_in
+
+POD, FILE = "kube-system/metrics-1-a", "29-uninitialized-taint/in.yaml"
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_the_only_fix_gets_the_cloud_controller_manager_running(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    fixes = fixes_in(first_screen(capsys, command, POD, FILE))
+    assert fixes.startswith("Get the cloud controller manager running: both nodes still have the taint")
+    for unwanted in ("olerate the taint", "emove the taint", "Wait until", "Add a node"):
+        assert unwanted not in fixes

@@ -1,0 +1,16 @@
+"""No subnet of the node class is in the pod's zone: it gets one (aws/karpenter-provider-aws#7713)."""
+
+from __future__ import annotations
+
+import pytest
+from first_screens import first_screen, fixes_in
+
+POD, FILE = "dev/coder-1-a", "33-karpenter-subnet-zone/in.yaml"
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_the_node_class_gets_a_subnet_before_the_pod_goes_elsewhere(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    fixes = fixes_in(first_screen(capsys, command, POD, FILE))
+    assert fixes.startswith("Give EC2NodeClass std a subnet in eu-1a: those that it selects are in eu-1b, eu-1c")
