@@ -50,7 +50,8 @@ def movable(simulation: Simulation, among: Bools, keep: Selector | None, spared:
     """The pods on the nodes ``among`` (N,) that may move; not those that ``keep`` selects, nor the ``spared`` ones."""
     view = simulation.view
     said, numbers = _said_of_infos(view, keep), view.pods.info
-    bound = (view.node >= 0) & among[view.node]
+    bound = view.node >= 0
+    bound[bound] = among[view.node[bound]]  # without nodes there is nothing to index
     bound[list(spared)] = False
     held = np.array([bool(why) for why in said], np.bool_)[numbers]
     counts = Counter[str]()
