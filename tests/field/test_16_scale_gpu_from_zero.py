@@ -28,7 +28,7 @@ def test_explain_says_what_the_template_lacks(capsys: pytest.CaptureFixture[str]
 
 def test_a_fix_tells_the_template_its_resource(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, "remedies", "default/train-x", *ASK)
-    assert "Tell the template of node group gpu its resource nvidia.com/gpu: 1" in text
+    assert "node-template tag for resource nvidia.com/gpu=1 to node group gpu" in " ".join(text.split())
 
 
 def test_a_group_that_does_not_tolerate_the_pod_has_no_gap(
