@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.api_versions import group_of
+from kschedctl.api.decoding import from_builtins
 from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.api.objects import Condition, Int64, ObjectMeta, Struct
 
@@ -126,10 +127,16 @@ def is_custom_group(group: str) -> bool:
     return "." in group and (group in KUBERNETES_PROJECTS_WITH_PODS or not group.endswith("k8s.io"))
 
 
-def custom_resource(document: JsonObject) -> CustomResource:
-    """Make the struct of a document for which ``may_create_pods`` holds. Raises msgspec.ValidationError."""
+def custom_resource(document: JsonObject) -> CustomResource | None:
+    """Return the struct of a document that may create pods, None if its metadata is not that of an object."""
     spec, status = document.get("spec"), document.get("status")
-    metadata = msgspec.convert(document.get("metadata") or {}, ObjectMeta)
+    named = {key: value for key, value in object_at(document, "metadata").items() if value is not None}
+    try:
+        metadata = from_builtins(named, ObjectMeta)
+    except msgspec.ValidationError:
+        return None
+    if not metadata.name or "/" in f"{metadata.name}{metadata.namespace}":
+        return None
     return CustomResource(
         metadata,
         spec,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kschedctl.api.objects import Pod
+from kschedctl.api.labels import from_label_selector
+from kschedctl.api.objects import Pod, PodDisruptionBudget
 
 MOST_NAMED = 3
 
@@ -37,6 +38,26 @@ def describe_unhealthy(pods: Sequence[Pod]) -> str:
     if len(unhealthy) > MOST_NAMED:
         named.append(f"and {len(unhealthy) - MOST_NAMED:,} more do not count either")
     return ", ".join(named)
+
+
+def budget_causes(
+    pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Iterable[Pod]
+) -> dict[str, str]:
+    """Return, for the pods that a used-up budget selects, the clause that names the unhealthy pods of that budget."""
+    causes: dict[str, str] = {}
+    pods = list(pods)
+    for budget in budgets if pods else ():
+        namespace, selector = budget.metadata.namespace, from_label_selector(budget.spec.selector)
+        if budget.status.disruptions_allowed > 0:
+            continue
+        held = [p for p in pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]
+        if held and (
+            clause := describe_unhealthy(
+                [p for p in all_pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]
+            )
+        ):
+            causes.update((pod.key, f"{clause}, which uses up the budget") for pod in held)
+    return causes
 
 
 def unhealthy_keys(pods: Iterable[Pod]) -> tuple[str, ...]:

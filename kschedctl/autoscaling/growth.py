@@ -40,6 +40,9 @@ class Autoscaler(Protocol):
     def grow(self, cluster: Cluster) -> NewNodes:
         """The nodes that come in the next loop for the pods of a cluster that wait. Raises InputError."""
 
+    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return what keeps groups or pools from making a node, for some of the pods without one. Raises InputError."""
+
 
 def as_refused(pod: Pod) -> Pod:
     """A pod of which the scheduler said that nothing takes it."""

@@ -64,7 +64,9 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
 
 
 NOT_GIVEN = "were not among the files"
+NOT_AMONG_OBJECTS = "were not among the objects"
 NOT_LISTED = "were not read"
+NOT_HELD = "are not in snapshots of that version"
 NOT_REPLAYED = Gap("that a driver's controller allocates are not replayed")
 
 
@@ -188,7 +190,7 @@ class Cluster(Objects):
         KubeVersion.supported(kube_version)
         documents = list(objects)
         by_kind, not_read, newer = _read(documents)
-        gaps = {} if assume_complete else gaps_of(set(_listed(documents)), "were not among the objects")
+        gaps = {} if assume_complete else gaps_of(set(_listed(documents)), NOT_AMONG_OBJECTS)
         return cls.of(
             by_kind,
             configuration=config,
@@ -265,8 +267,8 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         if _is_classic(document, kind):
             gaps |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
         elif not concerns(kind, version):
-            if may_create_pods(document):
-                by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(custom_resource(document))
+            if may_create_pods(document) and (resource := custom_resource(document)):
+                by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
         elif not is_named(kind, object_at(document, "metadata").get("name")):
             continue
         elif not is_newer_kind(kind, version):

@@ -8,8 +8,10 @@ from typing import TypedDict
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.unhealthy_pods import budget_causes
 from kschedctl.autoscaling.cluster_autoscaler import scale_down as going_down
 from kschedctl.autoscaling.cluster_autoscaler import scale_up as going_up
+from kschedctl.autoscaling.cluster_autoscaler.drainability import NOT_ENOUGH_BUDGET
 from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups
 from kschedctl.autoscaling.karpenter import disrupt as disrupting
 from kschedctl.autoscaling.karpenter import provision as provisioning
@@ -120,6 +122,11 @@ def scale_down(
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
     loop = _loop(cluster, named, now, active_scale_ups)
     report = going_down.scale_down(cluster, named.groups, named.options, begin=progress.begin, **loop)
+    blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)
+    keys = {blocking.pod for blocking in blocked if blocking.reason == NOT_ENOUGH_BUDGET}
+    held = [pod for key in sorted(keys) if (pod := cluster.pod(*key.split("/", 1)))]
+    causes = budget_causes(held, cluster.pod_disruption_budgets, cluster.pods)
+    report = replace(report, budget_causes=causes)
     undecided = not named.certain or bool(report.faults)
     faults, waits = (*named.faults, *report.faults), dict(named.waits)
     return replace(report, undecided=undecided, faults=faults, waits=waits, **_basis(named))

@@ -142,7 +142,7 @@ def node_growth(
         return None
     from kschedctl.studies.growth import grow  # noqa: PLC0415 - few clusters tell who makes their nodes
 
-    return grow(cluster, autoscaler_of(cluster, now, given, types, settings))
+    return grow(cluster, autoscaler_of(cluster, now, given, types, settings), explains=True)
 
 
 def has_groups(cluster: Cluster, given: Given) -> bool:

@@ -17,6 +17,7 @@ from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedies import Remedy, complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.retries import with_audited_retries
 from kschedctl.studies.basics.refusals import refuse
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.other_priority import as_if
@@ -75,6 +76,7 @@ def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
         lambda asked: new_node(asked, now),
         lambda asked, told: autoscaler_fixes(asked, told, now),
         remedies=remedies,
+        now=now,
     )
 
 
@@ -91,11 +93,13 @@ def explained(
     fixed: Callable[[AskedPod, NewNode], tuple[Remedy, ...]],
     *,
     remedies: bool,
+    now: str = "",
 ) -> Explanation:
-    """The whole explanation; ``launched``: whether an autoscaler makes a node for a pod that gets none, ``fixed``: what
-    lets it do so.
+    """Return the whole explanation at the RFC 3339 time ``now``.
+
+    ``launched`` tells if an autoscaler launches a node for a pod that gets none, and ``fixed`` what lets it do so.
     """
-    report = explain_stand_in(asked)
+    report = with_audited_retries(explain_stand_in(asked), asked.scheduler, now)
     if report.verdict == UNSCHEDULABLE:
         report = replace(report, new_node=launched(asked))
     if not remedies:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked, verdict_words
 from kschedctl.render.renderers import kind_of, page_of
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report, Summary, standing_against
+from kschedctl.reports.fix_costs import CostKind
+from kschedctl.reports.summary import Report, ShortFix, Summary, standing_against
+from kschedctl.text.counts import counted
 from kschedctl.text.fit_errors import sentence
 from kschedctl.text.printable import printable
 
@@ -23,17 +25,55 @@ class BriefText(NamedTuple):
     lines: int
     rank: int = 0
     indent: str = "  "
+    more: tuple[str, ...] = ()
+    """Lines below the text that are shown as a whole, or not at all."""
+    is_entry: bool = False
+    """Whether the part is an entry of the list that ends with the number of entries that are left out."""
+    needs_previous: bool = False
+    """Whether the part is left out if the part before it is left out."""
 
 
 def to_brief(document: Document, style: Style) -> str:
-    """What matters most gets room first; what has none is left out whole."""
-    parts = list(_parts(summary_of(document, style)))
-    wrapped = [_wrapped(printable(part.text), style.width, part.lines, part.indent) for part in parts]
+    """Render at most 12 lines: what matters most gets room first, and what has no room is left out as a whole.
+
+    A list of which entries are left out ends with their number.
+    """
+    summary = summary_of(document, style)
+    parts = list(_parts(summary))
+    wrapped = [_lines_of(part, style.width) for part in parts]
     kept: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
+        if parts[index].needs_previous and index - 1 not in kept:
+            continue
         if sum(len(wrapped[line]) for line in (*kept, index)) <= MOST_LINES:
             kept.add(index)
+    _end_cut_list(parts, wrapped, kept, len(_listed(summary)) + summary.left_out.get(_list_name(summary), 0))
     return "".join(f"{line}\n" for index in sorted(kept) for line in wrapped[index])
+
+
+def _end_cut_list(parts: list[BriefText], wrapped: list[list[str]], kept: set[int], total: int) -> None:
+    """Add how many of the ``total`` entries of the list are left out, in place of the last entry if there is no room."""
+    entries = [index for index, part in enumerate(parts) if part.is_entry and index in kept]
+    if not entries or len(entries) == total:
+        return
+    if sum(len(wrapped[index]) for index in kept) >= MOST_LINES and len(entries) > 1:
+        kept.remove(entries.pop())
+    if sum(len(wrapped[index]) for index in kept) < MOST_LINES:
+        wrapped[entries[-1]] = [*wrapped[entries[-1]], f"and {total - len(entries):,} more"]
+
+
+def _list_name(summary: Summary) -> str:
+    """Return the field of the list that is shown entry by entry."""
+    return "advice" if summary.summarizes == "Audit" else "pods"
+
+
+def _listed(summary: Summary) -> tuple[str, ...]:
+    """Return the entries of the list as texts."""
+    if _list_name(summary) == "advice":
+        return summary.advice
+    return tuple(
+        f"{pods.pods:,} {pods.workload or pods.such_as}: {verdict_words(sentence(pods.why))}" for pods in summary.pods
+    )
 
 
 def summary_of(document: Document, style: Style) -> Summary:
@@ -58,16 +98,31 @@ def _parts(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}", 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
-    typed = [command for fix in summary.fixes[:1] for command in fix.commands[-1:] if len(command) <= MOST_TYPED]
-    yield from (BriefText(f"fix: {fix.summary}", 2, 1) for fix in summary.fixes[:1])
-    yield from (BriefText(f"  {command}", 0, 1, "    ") for command in typed)
-    for pods in summary.pods[:4]:
-        yield BriefText(f"{pods.pods:,} {pods.workload or pods.such_as}: {verdict_words(sentence(pods.why))}", 2, 2)
-    if summary.summarizes == "Audit":
-        yield from (BriefText(text, 2, 2) for text in summary.advice[:3])
+    typed = _typed_commands(summary)
+    yield from (BriefText(f"fix: {_with_costs(fix)}", 0, 1) for fix in summary.fixes[:1])
+    if typed:
+        yield BriefText("", 0, 1, "    ", tuple(f"  {command}" for command in typed), needs_previous=True)
+    fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
+    if fixes > 0:
+        yield BriefText(f"  and {counted(fixes, 'more fix', 'more fixes')}", 1, 1, needs_previous=True)
+    yield from (BriefText(text, 2, 2, is_entry=True) for text in _listed(summary)[:MOST_ENTRIES])
     yield from (BriefText(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
 
 
+def _typed_commands(summary: Summary) -> tuple[str, ...]:
+    """Return the commands of the first fix, or none if one of them is too long to type: a part could do harm."""
+    commands = summary.fixes[0].commands if summary.fixes else ()
+    return commands if all(len(command) <= MOST_TYPED for command in commands) else ()
+
+
+def _with_costs(fix: ShortFix) -> str:
+    """Return the fix's summary and each of its costs in its shortest form."""
+    costs = "; ".join(cost.brief for cost in fix.costs if cost.kind is not CostKind.CHECK_FIRST)
+    return f"{fix.summary}, but {costs}" if costs else fix.summary
+
+
+MOST_ENTRIES = 4
+"""How many entries of the list are shown."""
 MOST_TYPED = 100
 """Characters of a command that anybody types from a phone."""
 
@@ -99,6 +154,11 @@ def _causes(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(f"{place}: {cause.reason}" if place else cause.reason, 3, rank)
         if cause.closest:
             yield BriefText(f"  {'closest' if cause.of_nodes else 'such as'} {cause.closest}: {cause.fact}", 3, rank)
+
+
+def _lines_of(part: BriefText, width: int) -> list[str]:
+    lines = _wrapped(printable(part.text), width, part.lines, part.indent)
+    return [*lines, *(line for text in part.more for line in _wrapped(printable(text), width, 0, part.indent))]
 
 
 def _wrapped(text: str, width: int, at_most: int, indent: str) -> list[str]:

@@ -56,6 +56,8 @@ class ShapeCapacity(Document, frozen=True):
     """The API server's messages about the first pod that it denies."""
     ahead: tuple[str, ...] = ()
     """Waiting pods that are ahead in the queue and got a node before these."""
+    cause: str = ""
+    """What is behind ``message``, such as a StorageClass that does not exist; empty if the message says it."""
 
     @property
     def most(self) -> int:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.drain import MovedPod
+from kschedctl.reports.fix_costs import CostKind, FixCost
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.summary import Report, ShortFix, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
@@ -104,6 +105,9 @@ class NodeConsolidation(Report, frozen=True):
         """With the nodes that could go as one fix."""
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"
-        fix = ShortFix(fix_text, "platform", nodes=names[:3], clears=0, commands=self.commands[:1])
+        moved = sum(node.pods for node in self.removable)
+        costs = (FixCost(CostKind.EVICTS, f"evicts {counted(moved, 'pod')}", moved),) if moved else ()
+        but = "; ".join(cost.text for cost in costs)
+        fix = ShortFix(fix_text, "platform", but=but, nodes=names[:3], commands=self.commands[:1], costs=costs)
         figures = {"removable": len(names), "staying": len(self.staying), "tried": self.tried}
         return replace(summary, subject=f"{self.nodes:,} nodes", fixes=(fix,) if names else (), figures=figures)

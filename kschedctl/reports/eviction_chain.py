@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kschedctl.reports.document import Document
 from kschedctl.text.counts import counted, first_few
 
 
-def one_of(pods: Sequence[str]) -> str:
-    """Name a pod, or the pods of which any may be meant.
+def named_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
+    """Name the victims; of pods that are equal in priority and start any may go, so that all of them are named.
 
-    >>> one_of(["d/a"]), one_of(["d/a", "d/b", "d/c"])
-    ('d/a', 'one of d/a, d/b, d/c')
+    >>> named_victims(["d/a"], {}), named_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
+    (['d/a'], ['2 of d/a, d/b, d/c'])
+
+    ``tied``: victim -> pods that stay and equal the victim.
     """
-    return pods[0] if len(pods) == 1 else f"one of {first_few(pods, 4)}"
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for victim in victims:
+        equals = tuple(tied.get(victim, ()))
+        groups.setdefault(equals or (victim,), []).append(victim)
+    return [
+        f"{'one' if len(group) == 1 else len(group)} of {first_few([*group, *equals], 4)}"
+        if equals != (group[0],)
+        else group[0]
+        for equals, group in groups.items()
+    ]
 
 
 class EvictionChain(Document, frozen=True):
@@ -67,7 +78,7 @@ class EvictionChain(Document, frozen=True):
 
     def named(self, victims: Iterable[str]) -> list[str]:
         """Return the names of the victims; of several pods that are equal in priority and start all are named."""
-        return [one_of((victim, *self.tied.get(victim, ()))) for victim in victims]
+        return named_victims(victims, self.tied)
 
     @property
     def goes_on(self) -> bool:

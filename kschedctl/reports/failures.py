@@ -102,6 +102,7 @@ class Failures(Report, frozen=True):
         return replace(
             summary,
             subject=f"worst: {worst.name}" if worst is not None else self.unit,
+            headline=f"{summary.headline}{_named(worst)}" if worst is not None else summary.headline,
             verdict="Safe" if self.safe else "Unsafe",
             pods=tuple(_shortened(worst)) if worst is not None else (),
             figures=figures,
@@ -130,6 +131,13 @@ class Failures(Report, frozen=True):
             for failure in self.failures
             if not failure.safe
         ]
+
+
+def _named(worst: Failure) -> str:
+    """Return the name of the worst loss with its consequences, to follow the headline."""
+    if worst.safe:
+        return ""
+    return f"; worst: {worst.name}, {worst.unplaced:,} of {counted(worst.displaced, 'pod')} not scheduled"
 
 
 def _shortened(worst: Failure) -> Iterator[ShortPods]:

@@ -26,6 +26,8 @@ class NeverScheduled(Document, frozen=True):
     pods: Annotated[tuple[str, ...], Column(keep=True)]
     message: Annotated[str, Column(tone=Tone.VERBATIM)]
     autoscaler: Annotated[str, Column(tone=Tone.VERBATIM)]
+    causes: Annotated[tuple[str, ...], Column("what stops it", lines=True)] = ()
+    """What keeps node groups or NodePools from making a node for these pods, in our words."""
 
 
 class NodeGrowth(Document, frozen=True):

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+from kschedctl.reports.fix_costs import CostKind, FixCost
 from kschedctl.reports.pool_change import PoolChange
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
@@ -85,7 +86,8 @@ class MakeRoom(Report, frozen=True):
     and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for
     the first pod as soon as it tries it. ``commands``: to be typed in this order, each once the pod that was evicted
     before runs again. ``pools``: before and after. ``held``: pods that may not be moved.
-    ``searched``: None where nothing had to be.
+    ``searched``: None where nothing had to be. ``cause``: what is behind ``message``, such as a StorageClass that does
+    not exist, empty if the message says it.
     """
 
     pods: tuple[str, ...]
@@ -107,6 +109,7 @@ class MakeRoom(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
+    cause: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "MakeRoom"
 
@@ -138,7 +141,10 @@ class MakeRoom(Report, frozen=True):
         """All the moves as one fix; its commands are many, and a part of them would do harm."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
-        return ShortFix(moves, "platform", nodes=nodes[:3], clears=len(self.placed))
+        evicted = f"evicts {counted(len(self.moves), 'pod')}"
+        costs = (FixCost(CostKind.EVICTS, evicted, len(self.moves)),) if self.moves else ()
+        but = evicted if self.moves else ""
+        return ShortFix(moves, "platform", but=but, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
     def summarized(self, summary: Summary) -> Summary:
         """With the moves as one fix, or the pods that fit nowhere."""

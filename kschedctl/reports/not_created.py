@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
+from kschedctl.reports.fix_costs import CostKind, FixCost, clauses, restart_costs
 from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
@@ -45,9 +46,15 @@ class CreationFix(Document, frozen=True):
     restarts: int = 0
 
     @property
+    def costs(self) -> tuple[FixCost, ...]:
+        """Return what the fix gives up, and the running pods that it restarts."""
+        given_up = (FixCost(CostKind.GIVES_UP, self.weakens),) if self.weakens else ()
+        return (*given_up, *restart_costs(self.restarts, self.owner))
+
+    @property
     def words(self) -> str:
         """``what`` with what it costs and what comes after it."""
-        but = f", but {self.weakens}" if self.weakens else ""
+        but = f", but {'; '.join(clauses(self.costs))}" if self.costs else ""
         return f"{self.what}{but}" + (f"; then they wait: {self.then}" if self.then else "")
 
 

@@ -153,7 +153,7 @@ class Provisioning(Report, frozen=True):
     limits_exceeded: dict[str, str] = {}
     per_pool: dict[str, dict[str, PoolAnswer]] = {}
     missing: dict[str, dict[str, tuple[str, ...]]] = {}
-    """Pod without a node -> NodePool -> all that keeps the pool from taking it, for up to 8 different errors."""
+    """Pod without a node -> NodePool -> all that keeps the pool from taking it, for up to 8 kinds of pods."""
     overlays: tuple[OverlayVerdict, ...] = ()
     seen_types: int | None = None
     still_pending: dict[str, str] = {}

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.fix_costs import CostKind, FixCost, clauses
 from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
@@ -65,18 +66,28 @@ class Remedy(Document, frozen=True):
     needs_values: tuple[str, ...] = ()
     """The fields whose values only the user knows. A fix with such a field is described, and never called verified."""
     manifests: tuple[JsonDict, ...] = ()
-    """The objects to complete and to create before the commands. The API server refuses them while a field is empty."""
+    """The objects to complete and to create after the commands. The API server refuses them while a field is empty."""
+    costs: tuple[FixCost, ...] = ()
+    """The costs of the fix itself. ``weakens`` has most of them as one text."""
+
+    @property
+    def all_costs(self) -> tuple[FixCost, ...]:
+        """Return the costs of the fix, after the pods that take the room first."""
+        costs = self.costs
+        if not costs and self.weakens:
+            costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
+        if self.rivals:
+            verb = "takes" if len(self.rivals) == 1 else "take"
+            text = f"the pod still waits: {first_few(self.rivals)} {verb} the room first"
+            return (FixCost(CostKind.STILL_WAITS, text), *costs)
+        if self.holds is False:
+            return (FixCost(CostKind.STILL_WAITS, "the pod still waits once all waiting pods were tried"), *costs)
+        return costs
 
     @property
     def drawbacks(self) -> tuple[str, ...]:
-        """Return what is against the fix, as clauses that follow "but": who takes the room first, what is given up."""
-        drawbacks = []
-        if self.rivals:
-            verb = "takes" if len(self.rivals) == 1 else "take"
-            drawbacks.append(f"the pod still waits: {first_few(self.rivals)} {verb} the room first")
-        elif self.holds is False:
-            drawbacks.append("the pod still waits once all waiting pods were tried")
-        return (*drawbacks, *([self.weakens] if self.weakens else []))
+        """Return what is against the fix, as clauses that follow "but", without what the summary says itself."""
+        return clauses(self.all_costs)
 
     @property
     def gain(self) -> str:
@@ -91,7 +102,8 @@ class Remedy(Document, frozen=True):
             but="; ".join(self.drawbacks),
             nodes=self.opens[:3],
             clears=clears,
-            commands=self.commands[:4],
+            commands=self.commands if len(self.commands) <= MOST_FIX_COMMANDS else (),
+            costs=self.all_costs,
             rivals=self.rivals[:3],
             rival_count=len(self.rivals),
             also_places=len(self.also_places),
@@ -101,6 +113,10 @@ class Remedy(Document, frozen=True):
 def complete_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
     """Return the remedies with those that need values last, otherwise in the same order."""
     return tuple(sorted(remedies, key=lambda remedy: bool(remedy.needs_values)))
+
+
+MOST_FIX_COMMANDS = 4
+"""The number of commands that a summary may have for a fix. Of more commands it has none: a part could do harm."""
 
 
 class SearchReport(Document, frozen=True):

@@ -86,6 +86,8 @@ class ScaleDown(Report, frozen=True):
     deleted_now: NodesToGo = NodesToGo()
     nodes: dict[str, NodeRemoval] = {}
     kept: dict[str, NodeKeepers] = {}
+    budget_causes: dict[str, str] = {}
+    """Pod that a PodDisruptionBudget keeps from moving -> the unhealthy pods that use up the budget, in words."""
     increases: tuple[GroupIncrease, ...] = ()
     seen_groups: bool = False
     sources: tuple[str, ...] = ()

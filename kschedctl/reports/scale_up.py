@@ -112,7 +112,7 @@ class ScaleUp(Report, frozen=True):
     awaiting: tuple[str, ...] = ()
     remaining: dict[str, RemainingPod] = {}
     details: dict[str, dict[str, str]] = {}
-    """Pod -> node group -> the figures behind a refusal, for one of each kind of pods that remain."""
+    """Pod -> node group -> the figures behind a refusal, for pods of up to 50 kinds that remain."""
     template_gaps: tuple[TemplateGap, ...] = ()
     """What keeps groups without nodes from growing for the pods that remain."""
     templates: dict[str, GroupTemplate] = {}

@@ -44,7 +44,8 @@ class UnplacedPods(Document, frozen=True):
     """New pods that stay without a node for one reason; ``message`` is kube-scheduler's own.
 
     ``queue``: where they wait, unschedulable or backoff, empty where that is not told; ``rejectors``: the plugins that
-    refused them, and that put them back when they hear of something that may help.
+    refused them, and that put them back when they hear of something that may help. ``cause``: what is behind the
+    message, such as a StorageClass that does not exist, empty where the message says it.
     """
 
     workload: str
@@ -53,10 +54,11 @@ class UnplacedPods(Document, frozen=True):
     pods: tuple[str, ...]
     queue: str = ""
     rejectors: tuple[str, ...] = ()
+    cause: str = ""
 
     @property
     def shortened(self) -> ShortPods:
-        return ShortPods(len(self.pods), self.pods[0], self.workload, self.message or self.verdict)
+        return ShortPods(len(self.pods), self.pods[0], self.workload, self.cause or self.message or self.verdict)
 
     @property
     def gate_problem(self) -> GateProblem:
@@ -244,13 +246,17 @@ class SimulationReport(Report, frozen=True):
         return (without if growth.without else "All scheduled:", f"{now}, {later}{doubt(self.unknown)}")
 
     @property
+    def evicted_pods(self) -> int:
+        """How many pods are evicted; one that is evicted several times counts once."""
+        return len({pod.pod for pod in self.evicted})
+
+    @property
     def _besides(self) -> str:
         """Who is evicted, and which rollouts are stuck."""
         chain = self.chain
         homeless = chain.pending + chain.lost if chain else 0
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
-        pods = {pod.pod for pod in self.evicted}
-        evicted = f", {counted(len(pods), 'pod')} evicted" if pods else ""
+        evicted = f", {counted(self.evicted_pods, 'pod')} evicted" if self.evicted else ""
         evicted += f", {homeless:,} of them without another node" if homeless else ""
         return f"{evicted}, {counted(stuck, 'rollout')} stuck" if stuck else evicted
 
@@ -270,8 +276,8 @@ class SimulationReport(Report, frozen=True):
                 *(pods.shortened for pods in self.pending),
                 *(entry.shortened for entry in self.waiting_elsewhere),
             ),
-            victims=tuple(evicted.pod for evicted in self.evicted),
-            figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": len(self.evicted)},
+            victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
+            figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
 
     def csv_table(self) -> CsvTable:

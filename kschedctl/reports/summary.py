@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.fix_costs import FixCost
 from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.unknown import reasons
 from kschedctl.text.printable import printable
@@ -79,6 +80,13 @@ class ShortFix(Document, frozen=True):
     """The number of pods that take the room first."""
     also_places: int = 0
     """The number of other waiting pods that get a node with the fix, and get none without it."""
+    costs: tuple[FixCost, ...] = ()
+    """The costs of the fix. No form of an answer shows its commands without them."""
+
+    @property
+    def words(self) -> str:
+        """The summary with what is against the fix."""
+        return f"{self.summary}, but {self.but}" if self.but else self.summary
 
 
 class ShortPods(Document, frozen=True):

@@ -126,9 +126,7 @@ class Collector:
         elif self.wanted(known_as(kind, version), version, place):
             newer = is_newer_kind(known_as(kind, version), version)
             (self._newer if newer else self._object)(document, known_as(kind, version), place)
-        elif may_create_pods(document):
-            resource = custom_resource(document)
-            check_names(resource.metadata, lambda: place)
+        elif may_create_pods(document) and (resource := custom_resource(document)):
             self.add(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
             self.skipped[kind] += 1

@@ -24,6 +24,7 @@ from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Out
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.basics.edits import added
+from kschedctl.studies.basics.missing_storage_classes import MissingStorageClasses
 from kschedctl.studies.basics.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.controllers.admissions import Admissions
@@ -252,6 +253,7 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
         created=shared.admitted[trial.shape][0],
         refused=tuple(shared.admitted[trial.shape][1]),
         ahead=ahead,
+        cause=MissingStorageClasses(view.cluster).explain(view.pods.objects[last.position]) if stopped else "",
     )
     return replace(shape_capacity, evicts=_evicts(shared, trial, view, last.position)) if stopped else shape_capacity
 

@@ -38,6 +38,7 @@ from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.basics.missing_storage_classes import MissingStorageClasses
 from kschedctl.studies.basics.refusals import refuse, refuse_struct
 from kschedctl.studies.basics.unknown import (
     VICTIMS,
@@ -242,7 +243,10 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         group = own_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
         unknowns = (*unknown, *doubts.of_cycle(cycle, framework), *chance(group))
         report = decided_elsewhere(_with_unknown(in_group(report, group), unknowns))
-    report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
+    words = headline(report, pod, scheduler.configuration.profiles)
+    if report.verdict == "Unschedulable" and (missing := MissingStorageClasses(scheduler.cluster).find(pod)):
+        words = f"StorageClass {missing.name} does not exist: {words}"
+    report = replace(report, headline=words)
     return replace(report, advice=tuple(advice(report, pod, scheduler, framework))) if nodes else report
 
 

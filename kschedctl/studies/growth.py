@@ -19,8 +19,14 @@ MOST_LOOPS = 100
 UNFINISHED = f"after {MOST_LOOPS} loops it still adds nodes"
 
 
-def grow(cluster: Cluster, autoscaler: Autoscaler, call_extender: CallExtender | None = None) -> NodeGrowth:
-    """What becomes of the pods that wait in a cluster at rest. Raises InputError."""
+def grow(
+    cluster: Cluster, autoscaler: Autoscaler, call_extender: CallExtender | None = None, *, explains: bool = False
+) -> NodeGrowth:
+    """Return what becomes of the pods that wait in a cluster at rest. Raises InputError.
+
+    With ``explains``, the autoscaler is asked what keeps its groups or pools from making nodes for the pods that
+    never get one.
+    """
     begin = settle(cluster, call_extender=call_extender)
     pools: dict[str, str] = {}
     rest, loops = begin, 0
@@ -33,13 +39,14 @@ def grow(cluster: Cluster, autoscaler: Autoscaler, call_extender: CallExtender |
         evicted += rest.evicted
         new = autoscaler.grow(rest.cluster)
     waited = {pod.key for pod in cluster.unbound_pods()}
+    causes = autoscaler.find_causes(rest.cluster) if explains and rest.waiting else {}
     placements = {pod.key: pod.spec.node_name for pod in rest.cluster.pods if pod.key in waited and pod.spec.node_name}
     return NodeGrowth(
         autoscaler.name,
         loops=loops,
         nodes=len(pools),
         pools=tuple(_pools(rest.cluster, pools)),
-        never=tuple(_never(rest, new.refused)),
+        never=tuple(_never(rest, new.refused, causes)),
         placements=placements,
         evicted=evicted,
         sources=autoscaler.sources,
@@ -65,10 +72,12 @@ def _pools(cluster: Cluster, pools: Mapping[str, str]) -> Iterator[NewPoolNodes]
         yield NewPoolNodes(pool, zone, len(nodes), held)
 
 
-def _never(rest: Settled, refused: Mapping[str, str]) -> Iterator[NeverScheduled]:
-    """The pods that wait in the end, by what is said of them."""
-    by_words: dict[tuple[str, str], list[str]] = {}
+def _never(
+    rest: Settled, refused: Mapping[str, str], causes: Mapping[str, tuple[str, ...]]
+) -> Iterator[NeverScheduled]:
+    """Yield the pods that wait in the end, grouped by what kube-scheduler and the autoscaler say of them."""
+    by_words: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for key, message in rest.waiting.items():
-        by_words.setdefault((message, refused.get(key, "")), []).append(key)
-    for (message, words), keys in by_words.items():
-        yield NeverScheduled(tuple(keys), message, words)
+        by_words.setdefault((message, refused.get(key, ""), causes.get(key, ())), []).append(key)
+    for (message, words, known), keys in by_words.items():
+        yield NeverScheduled(tuple(keys), message, words, known)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from golden_cases import Json
 
 import kschedctl
@@ -137,3 +140,16 @@ def test_a_class_that_may_not_be_read_leaves_the_answer_open() -> None:
     report = kschedctl.provision(cluster, [instance_type("m.large", "a")], now=NOW)
     assert report.undecided
     assert [each.kind for each in report.unknown] == ["EC2NodeClass"]
+
+
+def test_a_zone_without_subnet_and_a_request_that_no_type_meets_are_both_told() -> None:
+    """Types of the field situation have 2 to 8 CPUs; its NodeClass has no subnet in eu-1a."""
+    folder = Path(__file__).parent.parent / "field"
+    items = yaml.safe_load((folder / "33-karpenter-subnet-zone" / "in.yaml").read_text())["items"]
+    (waiting,) = [each for each in items if each["kind"] == "Pod"]
+    waiting["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100"
+    cluster = kschedctl.Cluster.from_objects(items, assume_complete=True)
+    types = json.loads((folder / "types.json").read_text())
+    zone, size = kschedctl.provision(cluster, types, now="2026-01-02T00:00:00Z").missing["dev/coder-1-a"]["base"]
+    assert zone.startswith("EC2NodeClass std has no subnet in eu-1a")
+    assert size.startswith("none of 4 instance types fits: 4 with too little cpu")

@@ -31,11 +31,14 @@ def config(tmp_path: Path) -> Sequence[str]:
 
 def quota(namespace: str) -> Json:
     kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota"}
-    return {**kind, "metadata": {"name": "q", "namespace": namespace}, "spec": {"min": {"cpu": "4"}}}
+    return {**kind, "metadata": {"name": "q", "namespace": namespace}, "spec": {"min": {"cpu": "3"}}}
 
 
 def lent() -> list[Json]:
-    """Of the 4 cpu of a, b uses 2, by pods that matter more and that are made anew."""
+    """Of the 3 cpu of a, b uses all, by pods that matter more and that are made anew.
+
+    Both quotas have 6 cpu together, as the node: what comes back once a/web is nominated would be more.
+    """
     found = [node("w1", "6"), pod("web", "2", "a")]
     for i in range(3):
         borrower = pod(f"p{i}", "2", "b", nodeName="w1", priority=1000 + i)

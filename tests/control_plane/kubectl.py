@@ -16,7 +16,7 @@ KINDS = {
     "Pod", "Node", "Namespace", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PersistentVolume",
     "PersistentVolumeClaim", "StorageClass", "VolumeAttachment", "ResourceClaim", "ResourceClaimTemplate",
     "DeviceClass", "DeviceTaintRule", "ElasticQuota", "CSINode", "ReplicationController", "ResourceQuota",
-    "CSIDriver",
+    "RuntimeClass", "CSIDriver", "Service",
 }  # fmt: skip
 NAMES = {kind.lower(): kind for kind in KINDS} | {"pvc": "PersistentVolumeClaim", "pv": "PersistentVolume"}
 SORTS = ("json", "merge", "strategic")
@@ -102,7 +102,9 @@ def _apply(store: Store, document: Json) -> None:
 
 
 def _replace(store: Store, document: Json) -> None:
-    store.delete(Key.of(document))
+    """Upstream: forceReplace in k8s.io/kubectl/pkg/cmd/replace (v1.36), which ignores that there is no such object."""
+    if store.get(Key.of(document)) is not None:
+        store.delete(Key.of(document))
     store.create(document)
 
 
@@ -113,13 +115,19 @@ def _create(store: Store, document: Json) -> None:
 
 
 def _evict(store: Store, path: str, eviction: Json) -> None:
-    """Upstream: pkg/registry/core/pod/storage/eviction.go (v1.36); budgets are those that the test looks at itself."""
+    """Evict a pod as far as PodDisruptionBudgets allow. Raises RefusedError.
+
+    Upstream: pkg/registry/core/pod/storage/eviction.go (v1.36).
+    """
     meta = eviction["metadata"]
     if (eviction["apiVersion"], eviction["kind"]) != ("policy/v1", "Eviction"):
         raise RefusedError("the server could not find the requested resource")
     if path != f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction":
         raise RefusedError("the name in the URL does not match the name in the object")
-    store.delete(Key("Pod", meta["namespace"], meta["name"]))
+    key = Key("Pod", meta["namespace"], meta["name"])
+    if not _may_be_evicted(store, store.read(key)):
+        raise RefusedError("Cannot evict pod as it would violate the pod's disruption budget.")
+    store.delete(key)
 
 
 def _get(store: Store, rest: list[str]) -> str:
@@ -266,14 +274,38 @@ def _of_daemon_set(pod: Json) -> bool:
 
 
 def _may_be_evicted(store: Store, pod: Json) -> bool:
-    """Whether every budget that selects it has a pod with a node to spare; budgets with minAvailable as a number."""
-    for budget in store.of_kind("PodDisruptionBudget"):
-        labels = budget["spec"]["selector"]["matchLabels"].items()
-        mine = [other for other in store.of_kind("Pod") if labels <= other["metadata"]["labels"].items()]
-        there = sum(bool(other["spec"].get("nodeName")) for other in mine)
-        if pod in mine and there <= budget["spec"]["minAvailable"]:
-            return False
-    return True
+    """Return whether at most one PodDisruptionBudget selects the pod, and it allows a disruption.
+
+    A pod without a node is never refused. Every pod with a node counts as ready.
+    """
+    if not pod["spec"].get("nodeName"):
+        return True
+    namespace = Key.of(pod).namespace
+    budgets = [each for each in store.of_kind("PodDisruptionBudget") if Key.of(each).namespace == namespace]
+    selecting = [each for each in budgets if _is_selected(pod, each)]
+    return not selecting or (len(selecting) == 1 and _disruptions_allowed(store, selecting[0]) > 0)
+
+
+def _is_selected(pod: Json, budget: Json) -> bool:
+    wanted = (budget["spec"].get("selector") or {}).get("matchLabels") or {}
+    return wanted.items() <= (pod["metadata"].get("labels") or {}).items()
+
+
+def _disruptions_allowed(store: Store, budget: Json) -> int:
+    """Upstream: getExpectedPodCount and countHealthyPods in pkg/controller/disruption/disruption.go (v1.36)."""
+    namespace = Key.of(budget).namespace
+    pods = [each for each in store.of_kind("Pod") if Key.of(each).namespace == namespace]
+    mine = [each for each in pods if _is_selected(each, budget)]
+    healthy = sum(bool(each["spec"].get("nodeName")) for each in mine)
+    spec = budget["spec"]
+    if "maxUnavailable" in spec:
+        return healthy - (len(mine) - _share(spec["maxUnavailable"], len(mine)))
+    return healthy - _share(spec.get("minAvailable", 0), len(mine))
+
+
+def _share(amount: int | str, of: int) -> int:
+    """Return the amount, or the percentage of a number, rounded up."""
+    return amount if isinstance(amount, int) else -(-int(amount.rstrip("%")) * of // 100)
 
 
 VERBS: dict[str, Any] = {

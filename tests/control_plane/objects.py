@@ -13,6 +13,7 @@ from control_plane.store import Key, Store, claims_of, reference_to
 
 Json = dict[str, Any]
 WAITS = "WaitForFirstConsumer"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
 BOUND = "pv.kubernetes.io/bind-completed"
 SELECTED = "volume.kubernetes.io/selected-node"
 
@@ -106,16 +107,11 @@ def _bind(store: Store, claim: Json) -> None:
         volume = store.get(Key("PersistentVolume", "", spec["volumeName"]))
         if volume is None or not _is_for(volume, claim):
             return
-    annotations = claim["metadata"].get("annotations") or {}
-    made_by = _class(store, claim)
-    if (
-        volume is None
-        and made_by is not None
-        and (made_by.get("volumeBindingMode") != WAITS or SELECTED in annotations)
-    ):
-        volume = next(_free(store, claim), None) or _provisioned(store, claim, made_by)
-    if volume is None and made_by is None:
+    storage_class = store.get(Key("StorageClass", "", spec.get("storageClassName") or "")) or {}
+    if volume is None and not _waits_for_pod(claim, storage_class):
         volume = next(_free(store, claim), None)
+        if volume is None and storage_class.get("provisioner", NO_PROVISIONER) != NO_PROVISIONER:
+            volume = _provisioned(store, claim, storage_class)
     if volume is not None:
         bind(claim, volume)
 
@@ -171,9 +167,10 @@ def _bytes(size: str) -> int:
     return int(size[:-2]) * units[unit] if unit in units else int(size)
 
 
-def _class(store: Store, claim: Json) -> Json | None:
-    found = store.get(Key("StorageClass", "", claim["spec"].get("storageClassName") or ""))
-    return found if found and found["provisioner"] != "kubernetes.io/no-provisioner" else None
+def _waits_for_pod(claim: Json, storage_class: Json) -> bool:
+    """Return whether the scheduler has yet to choose a node for the first pod of the claim."""
+    annotations = claim["metadata"].get("annotations") or {}
+    return storage_class.get("volumeBindingMode") == WAITS and SELECTED not in annotations
 
 
 def _provisioned(store: Store, claim: Json, made_by: Json) -> Json:

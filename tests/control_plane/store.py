@@ -191,6 +191,7 @@ def _admit(pod: Json, store: Store) -> None:
     value = named["value"] if named else 0
     if spec.get("priority") not in (None, value):
         raise RefusedError("the integer value of priority must not be provided in pod spec")
+    _admit_runtime_class(spec, store)
     spec["priority"] = value
     if named and named.get("preemptionPolicy"):
         spec["preemptionPolicy"] = named["preemptionPolicy"]
@@ -200,6 +201,37 @@ def _admit(pod: Json, store: Store) -> None:
         own = (spec.get("affinity") or {}).get(field) or {}
         for term in own.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
             _merge_keys(term, labels)
+
+
+def _admit_runtime_class(spec: Json, store: Store) -> None:
+    """Add what the pod's RuntimeClass asks for, or refuse a pod that contradicts it.
+
+    Upstream: plugin/pkg/admission/runtimeclass/admission.go (v1.36).
+    """
+    name = spec.get("runtimeClassName")
+    if not name:
+        if spec.get("overhead"):
+            raise RefusedError("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        return
+    runtime_class = store.get(Key("RuntimeClass", "", name))
+    if runtime_class is None:
+        raise RefusedError(f'pod rejected: RuntimeClass "{name}" not found')
+    overhead = (runtime_class.get("overhead") or {}).get("podFixed") or {}
+    if (spec.get("overhead") or overhead) != overhead:
+        raise RefusedError("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+    if overhead:
+        spec["overhead"] = dict(overhead)
+    scheduling = runtime_class.get("scheduling") or {}
+    selector = spec.get("nodeSelector") or {}
+    for key, value in (scheduling.get("nodeSelector") or {}).items():
+        if selector.get(key, value) != value:
+            raise RefusedError(f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}")
+    if scheduling.get("nodeSelector"):
+        spec["nodeSelector"] = {**selector, **scheduling["nodeSelector"]}
+    tolerations = spec.get("tolerations") or []
+    added = [each for each in scheduling.get("tolerations") or () if each not in tolerations]
+    if added:
+        spec["tolerations"] = [*tolerations, *added]
 
 
 def _merge_keys(term: Json, labels: Json) -> None:

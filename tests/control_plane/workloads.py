@@ -213,17 +213,20 @@ def _ordinal_pod(store: Store, found: Json, name: str) -> None:
 
 
 def daemon_set(store: Store, found: Json) -> None:
-    """A pod for each node that had one; outdated ones that are not ready go at once, else one by one."""
+    """Keep a pod on each node that had one; outdated ones that are not ready go at once, else one by one."""
     pods = store.owned(found)
+    nodes = found.setdefault("nodes", [pinned_to(pod) for pod in pods])
     outdated = [pod for pod in pods if _outdated(store, found, pod)]
     going = [pod for pod in outdated if not ready(pod)] or (outdated[:1] if all(map(ready, pods)) else [])
     for pod in going:
         remove(store, pod)
-        node = pinned_to(pod)
-        name = f"{found['metadata']['name']}-{next(store.numbers)}"
-        affinity = {**(found["spec"]["template"]["spec"].get("affinity") or {}), **_pin(node)}
-        labels = {REVISION: _revision(store, found)}
-        make_pod(store, found, found["spec"]["template"], name, labels, affinity=affinity)
+    present = {pinned_to(pod) for pod in store.owned(found)}
+    for node in nodes:
+        if node not in present:
+            name = f"{found['metadata']['name']}-{next(store.numbers)}"
+            affinity = {**(found["spec"]["template"]["spec"].get("affinity") or {}), **_pin(node)}
+            labels = {REVISION: _revision(store, found)}
+            make_pod(store, found, found["spec"]["template"], name, labels, affinity=affinity)
 
 
 def pinned_to(pod: Json) -> str:

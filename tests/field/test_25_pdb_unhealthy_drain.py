@@ -5,6 +5,8 @@ Right answer: n1 cannot be drained until dns-b is Ready, and dns-b is named; n2,
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from autoscaling_cases import case, run, run_json
 
@@ -32,3 +34,13 @@ def test_consolidate_names_the_unready_pod(capsys: pytest.CaptureFixture[str]) -
     (staying,) = report["staying"]
     assert staying["node"] == "n1"
     assert NAMED in staying["why"]
+
+
+def test_the_cluster_autoscaler_names_the_unready_pod(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The same budget keeps n1 in a scale-down: NotEnoughPdb."""
+    groups = tmp_path / "groups.yaml"
+    group = "nodeGroups:\n- {id: a, min: 1, max: 5, target: 3, nodes: [n1, n2, n3]}\n"
+    groups.write_text(f"{group}options: {{skipNodesWithCustomControllerPods: false}}\n")
+    _, text = run(capsys, "scale", "down", "-f", case(CASE), "--node-groups", str(groups))
+    assert "BlockedByPod: kube-system/dns-a (NotEnoughPdb)" in text
+    assert NAMED in text

@@ -25,3 +25,9 @@ def test_without_instance_types_the_zones_are_named_all_the_same(capsys: pytest.
 def test_explain_names_the_node_class(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, "explain", "dev/coder-1-a", "-f", case(CASE), "--instance-types", TYPES, "-o", "yaml")
     assert STOP in text
+
+
+def test_the_summary_names_it_and_the_next_command_keeps_the_types(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text = run(capsys, "explain", "-A", "-f", case(CASE), "--instance-types", TYPES)
+    assert f"dev/coder-1-a: NodePool base: {STOP}" in text
+    assert f"kschedctl explain dev/coder-1-a --instance-types {TYPES}" in text

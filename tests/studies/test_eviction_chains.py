@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-from small import HOSTNAME, Json, node, pod, pod_spec, workload
+from random import Random
 
+import pytest
+from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, workload
+
+from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import Remedies
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.drain import drain
-from kschedctl.studies.explain import stand_in_of
+from kschedctl.studies.explain import explain_pod, stand_in_of
 from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.simulate import simulate
@@ -183,6 +186,22 @@ def test_a_victim_that_another_equals_is_one_of_both() -> None:
     )
 
 
+def test_an_equal_that_is_too_small_is_not_named() -> None:
+    """Of 4 cores urgent needs 3: only the pod of 3 cores makes room for it, not that of 1 core."""
+    objects = [node("n1"), owned("ReplicaSet", "large", "n1", "3"), owned("ReplicaSet", "small", "n1", "1")]
+    (evicted,) = run(objects, pod("urgent", cpu="3", priorityClassName="high")).evicted
+    assert (evicted.pod, evicted.tied) == ("d/large", ())
+
+
+def test_two_of_three_equals() -> None:
+    """Of three pods of 2 cores on a node of 6 two have to go for one of 4 cores."""
+    objects = [node("n1", cpu="6"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
+    (fix,) = another_class(*objects, pod("waiting", cpu="4")).remedies
+    assert fix.chain is not None
+    (named,) = fix.chain.named(fix.victims)
+    assert (named[:5], sorted(named[5:].split(", "))) == ("2 of ", ["d/a", "d/b", "d/c"])
+
+
 def test_a_victim_that_started_at_another_time_is_the_one() -> None:
     running = [owned("ReplicaSet", name, "n1", "2") for name in ("a", "b")]
     for second, made in enumerate(running):
@@ -211,3 +230,45 @@ def test_a_job_without_retries_creates_no_replacement(limit: int, fate: str) -> 
     objects = [node("n1"), job, owned("Job", "run", "n1", "4")]
     (evicted,) = run(objects, pod("urgent", cpu="4", priorityClassName="high")).evicted
     assert evicted.fate == fate
+
+
+def random_cluster(seed: int) -> list[Json]:
+    """Up to 6 nodes with pods of all kinds of owners, and up to 8 waiting pods; some have anti-affinity."""
+    random = Random(seed)
+    nodes = [node(f"n{i}", random.choice("ab"), cpu=str(random.randint(2, 6))) for i in range(random.randint(1, 6))]
+
+    def any_pod(name: str, where: str) -> Json:
+        spec: Json = {"priority": random.choice([0, 0, 5, 10, 20])}
+        if random.random() < 0.3:
+            term: Json = {"labelSelector": {"matchLabels": {"app": random.choice("xyz")}}}
+            term |= {"topologyKey": random.choice([HOSTNAME, ZONE])}
+            spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        kind = random.choice(["ReplicaSet", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", None])
+        if kind == "DaemonSet":
+            spec |= only_on(where or "n0")
+        owner = {"kind": kind, "name": f"o{random.randint(0, 4)}"} if kind else None
+        made = pod(name, where, str(random.choice([1, 1, 2, 3])), owner, **spec)
+        made["metadata"]["labels"] = {"app": random.choice("xyz")}
+        return made
+
+    pods: list[Json] = [any_pod(f"w{i}", "") for i in range(random.randint(1, 8))]
+    for each in nodes:
+        free = int(each["status"]["allocatable"]["cpu"])
+        while free > 0 and random.random() < 0.9:
+            made = any_pod(f"p{len(pods)}", each["metadata"]["name"])
+            free -= int(made["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+            pods += [made] if free >= 0 else []
+    return [*nodes, *pods]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_settles_is_at_rest(seed: int) -> None:
+    """No node is overfull, no pod is lost but those that nobody recreates, and who waits fits nowhere."""
+    cluster = Cluster.from_objects(random_cluster(seed))
+    rest = settle(cluster)
+    there = {pod.key: pod for pod in rest.cluster.pods}
+    assert {key for key, pod in there.items() if not pod.spec.node_name} == set(rest.waiting)
+    assert all(owner_of(pod).kind == "Pod" for pod in cluster.pods if pod.key not in there)
+    scheduler = Scheduler(rest.cluster)
+    assert (scheduler.view.requested <= scheduler.view.allocatable).all()
+    assert not any(explain_pod(scheduler, there[key]).feasible for key in rest.waiting)

@@ -157,11 +157,17 @@ class ClusterSnapshot:
         return FilterRefusal(plugin, status.reasons)
 
     def figures(self, position: Position, row: Row) -> str | None:
-        """What stands behind a refusal on a node that exists, as far as facts tell; None: it takes the pod."""
-        _, filtered = self._ask(position)
+        """Return the figures behind a refusal on a node that exists, as far as facts tell; None if it takes the pod.
+
+        There are none if the pod asks for other nodes by their names.
+        """
+        before, filtered = self._ask(position)
         if filtered is None or self.refusal(position, row) is None:
             return None if filtered is not None else ""
-        here = int(self._now()[1][row])
+        view, rows = self._now()
+        here = int(rows[row])
+        if before.node_names is not None and view.nodes.names[here] not in before.node_names:
+            return ""
         if filtered.first[here] < 0:
             return ""
         plugin = filtered.order[filtered.first[here]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
@@ -10,7 +10,7 @@ from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop, copied
 from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME
 from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay, run
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
 from kschedctl.autoscaling.growth import NewNodes, as_refused
 from kschedctl.autoscaling.node_groups.found import NodeGroups
@@ -41,13 +41,18 @@ class GrowingGroups:
         faults = (*read_groups(self._named.groups).faults, *self._faults)
         return (*unknown, *self._named.doubts, *self._named.faults, *faults)
 
+    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return what the templates of groups without nodes lack, by pod. Raises InputError."""
+        groups, options = list(self._groups.values()), self._named.options
+        _, report = replay(_with_refused(cluster), groups, options, now=self._now)
+        causes: dict[str, tuple[str, ...]] = {}
+        for gap in report.template_gaps:
+            for pod in gap.pods:
+                causes[pod] = (*causes.get(pod, ()), f"node group {gap.group}: {gap.sentence}")
+        return causes
+
     def grow(self, cluster: Cluster) -> NewNodes:
-        waiting = {
-            (pod.metadata.namespace, pod.metadata.name): _waiting(pod)
-            for pod in cluster.unbound_pods()
-            if not pod.terminated
-        }
-        refused = replace(cluster, pods=cluster.pods.with_changes(waiting))
+        refused = _with_refused(cluster)
         groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._named.options)
         made = run(AutoscalerLoop.begin(refused, groups, flags, self._now, self._active))
         report = made.report()
@@ -72,6 +77,16 @@ class GrowingGroups:
         there = before.get("nodes")
         names = [*(there if isinstance(there, list) else []), *(node.metadata.name for node in nodes)]
         self._groups[group] = {**before, "target": target, "nodes": names}
+
+
+def _with_refused(cluster: Cluster) -> Cluster:
+    """Return the cluster with all waiting pods as kube-scheduler refused them long ago."""
+    waiting = {
+        (pod.metadata.namespace, pod.metadata.name): _waiting(pod)
+        for pod in cluster.unbound_pods()
+        if not pod.terminated
+    }
+    return replace(cluster, pods=cluster.pods.with_changes(waiting))
 
 
 def _waiting(pod: Pod) -> Pod:

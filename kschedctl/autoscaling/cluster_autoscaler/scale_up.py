@@ -37,7 +37,7 @@ from kschedctl.reports.scale_up import (
 )
 from kschedctl.snapshot.node_order import HOSTNAME
 
-MOST_DETAILED = 20
+MOST_DETAILED = 50
 """For how many kinds of pods the figures behind refusals are told."""
 NAMESPACE = "kube-system"
 NOT_READY, BACKED_OFF = "not ready for scale-up", "in backoff after failed scale-up"
@@ -222,16 +222,13 @@ class ScaleUpRun:
                 yield pods.first, _keys(pods.pods), self._requests(pods.first)
 
     def details(self) -> dict[str, dict[str, str]]:
-        """Return the figures behind each group's refusal, for the first of pods alike for which no group grows."""
-        left = [pods for pods in self.groups if not pods.takes][:MOST_DETAILED]
-        return {
-            pods.first.key: {
-                group: figures
-                for group in pods.refusals
-                if group in self.loop.templates and (figures := self.figures(pods.first, group))
-            }
-            for pods in left
-        }
+        """Return the figures behind each group's refusal, for pods for which no group grows; pods alike share them."""
+        details: dict[str, dict[str, str]] = {}
+        for pods in [pods for pods in self.groups if not pods.takes][:MOST_DETAILED]:
+            known = [group for group in pods.refusals if group in self.loop.templates]
+            figures = {group: text for group in known if (text := self.figures(pods.first, group))}
+            details |= dict.fromkeys(_keys(pods.pods), figures)
+        return details
 
     def takers(self, pods: Iterable[Pod]) -> Mapping[str, int]:
         """How many of these pods one more node would take, of each group of which it is known, may it grow or not."""

@@ -7,18 +7,22 @@ azure_template.go, clusterapi_utils.go under cluster-autoscaler/cloudprovider (1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod, SelectorRequirement
+from kschedctl.api.quantity import Quantity, parse
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups
 from kschedctl.reports.scale_up import TemplateGap
+from kschedctl.snapshot.node_order import ZONE
 
-MOST_REPLAYED = 5
+MOST_REPLAYED = 10
 """How many changed templates are replayed; each costs a loop of the autoscaler."""
-MACHINES = frozenset(["cpu", "memory", "pods", "ephemeral-storage"])
+MOST_DOMAINS = 3
+"""How many values of a topology label are tried."""
+MACHINES = frozenset(["cpu", "memory", "pods"])
 """Resources that every template has."""
 ANY_VALUE = "true"
 """The value for a label of which only the existence is asked for."""
@@ -103,51 +107,63 @@ def find_template_gaps(
     replayed = 0
     for pod, keys, requests in remaining:
         for group in empty:
-            lack = find_lack(pod, requests, group)
-            if lack is None or replayed == MOST_REPLAYED:
-                continue
-            replayed += 1
-            assert group.template is not None
-            changed = replace(group, template=lack.added_to(group.template))
-            all_groups = tuple(changed if each.id == group.id else each for each in groups.all)
-            if replay(groups._replace(all=all_groups), group.id, pod):
-                provider = provider_of(group, nodes)
-                yield TemplateGap(group.id, keys, lack.describe(), lack.settings(provider), provider.value)
+            for lack in find_lacks(pod, requests, group, nodes):
+                if replayed == MOST_REPLAYED:
+                    return
+                replayed += 1
+                assert group.template is not None
+                changed = replace(group, template=lack.added_to(group.template))
+                all_groups = tuple(changed if each.id == group.id else each for each in groups.all)
+                if replay(groups._replace(all=all_groups), group.id, pod):
+                    provider = provider_of(group, nodes)
+                    yield TemplateGap(group.id, keys, lack.describe(), lack.settings(provider), provider.value)
+                    break
 
 
-def find_lack(pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup) -> Lack | None:
-    """Return the labels and resources that the group's template lacks for a pod, or None if it lacks none.
+def find_lacks(pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup, nodes: Sequence[Node]) -> Iterator[Lack]:
+    """Yield what the group's template may lack for a pod: labels and resources, then a zone besides.
 
-    A label with another value is no gap: the group is of another kind then.
+    A label with another value is no gap: the group is of another kind then. A template without a zone may be in any
+    zone of the cluster; spread constraints, affinity and volumes want to know which.
     """
     assert group.template is not None
-    labels = group.template.metadata.labels
+    labels, has = group.template.metadata.labels, group.template.status.allocatable
+    resources = {name: n for name, n in requests.items() if n > 0 and name not in MACHINES and _is_zero(has.get(name))}
     for wanted in _alternatives(pod):
-        if any(labels.get(key, value) != value for key, value in wanted.items()):
+        if any(values and key in labels and labels[key] not in values for key, values in wanted.items()):
             continue
-        missing = {key: value for key, value in wanted.items() if key not in labels}
-        has = group.template.status.allocatable
-        resources = {name: n for name, n in requests.items() if n > 0 and name not in has and name not in MACHINES}
-        return Lack(missing, resources) if missing or resources else None
-    return None
+        missing = {key: next(iter(values), ANY_VALUE) for key, values in wanted.items() if key not in labels}
+        if missing or resources:
+            yield Lack(missing, resources)
+        if ZONE not in labels and ZONE not in wanted:
+            zones = sorted({zone for node in nodes if (zone := node.metadata.labels.get(ZONE))})
+            yield from (Lack({**missing, ZONE: zone}, resources) for zone in zones[:MOST_DOMAINS])
 
 
-def _alternatives(pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield the labels that each required node affinity term asks for, with those of the node selector."""
+def _is_zero(quantity: str | float | None) -> bool:
+    return quantity is None or parse(str(quantity)) == Quantity(0)
+
+
+def _alternatives(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
+    """Yield the labels that each required node affinity term asks for, with those of the node selector.
+
+    Each label has the values that are allowed; no value stands for any.
+    """
+    selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     for term in required.node_selector_terms if required else ():
-        yield {**pod.spec.node_selector, **dict(_labels_of(term.match_expressions))}
+        yield {**dict(_labels_of(term.match_expressions)), **selected}
     if required is None:
-        yield dict(pod.spec.node_selector)
+        yield selected
 
 
-def _labels_of(expressions: Iterable[SelectorRequirement]) -> Iterator[tuple[str, str]]:
+def _labels_of(expressions: Iterable[SelectorRequirement]) -> Iterator[tuple[str, tuple[str, ...]]]:
     for expression in expressions:
-        if expression.operator == "In" and expression.values and len(expression.values) == 1:
-            yield expression.key, expression.values[0]
+        if expression.operator == "In":
+            yield expression.key, expression.values or ()
         elif expression.operator == "Exists":
-            yield expression.key, ANY_VALUE
+            yield expression.key, ()
 
 
 def provider_of(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:

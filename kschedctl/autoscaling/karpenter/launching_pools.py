@@ -44,7 +44,23 @@ class LaunchingPools:
         )
         self.sources = ("NodePools of the cluster",)
 
+    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return what each NodePool lacks, for some of the pods without a node. Raises InputError."""
+        report = provision(self._with_refused(cluster), self._types, self._settings, now=self._now)
+        return {
+            pod: tuple(f"NodePool {pool}: {'; '.join(stops)}" for pool, stops in pools.items() if stops)
+            for pod, pools in report.missing.items()
+        }
+
     def grow(self, cluster: Cluster) -> NewNodes:
+        report = provision(self._with_refused(cluster), self._types, self._settings, now=self._now, explains=False)
+        why = {key: error.error for key, error in report.pod_errors.items()}
+        why |= {event.name: event.message for event in report.rejected}
+        claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
+        return launched_nodes(cluster, claims, self._sold)._replace(refused=why)
+
+    def _with_refused(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with all waiting pods as kube-scheduler refused them."""
         waiting = {
             (pod.metadata.namespace, pod.metadata.name): _refused(pod)
             for pod in cluster.unbound_pods()
@@ -54,11 +70,7 @@ class LaunchingPools:
         if not self._limited:
             pools = tuple(replace(pool, spec=replace(pool.spec, limits=None)) for pool in cluster.karpenter_node_pools)
             refused = replace(refused, karpenter_node_pools=pools)
-        report = provision(refused, self._types, self._settings, now=self._now, explains=False)
-        why = {key: error.error for key, error in report.pod_errors.items()}
-        why |= {event.name: event.message for event in report.rejected}
-        claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
-        return launched_nodes(cluster, claims, self._sold)._replace(refused=why)
+        return refused
 
 
 def _refused(pod: Pod) -> Pod:

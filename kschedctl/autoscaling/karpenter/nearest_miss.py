@@ -22,11 +22,13 @@ from kschedctl.autoscaling.karpenter.labels import NODE_POOL, NORMALIZED, OF_SIM
 from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.pod_data import PodData, pod_data
 from kschedctl.autoscaling.karpenter.preferences import relaxed
-from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, UsablePools
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.reports.provisioning import without_lists
+from kschedctl.text.counts import first_few
 
 ONE = Quantity(1)
 EXAMPLE_VALUE = "some-value"
@@ -76,6 +78,8 @@ class _Search:
             if said:
                 yield said
             if edited is None:
+                if refusal.requirements is not None and self._zones_of_class(refusal):
+                    yield from filter(None, (self._types_anywhere(refusal.requirements),))
                 return
             self.edit(edited)
 
@@ -132,9 +136,14 @@ class _Search:
         key, pool = refusal.empty_label, self.template.pool
         if not key or key in self._fixed:
             return None
-        why = f"the label {key} is empty, and Karpenter finds no topology domain in an empty value"
+        nodes = () if key in self.template.requirements else tuple(self._nodes_with_empty(key))
+        where = f" on {first_few(nodes)}" if nodes else ""
+        why = f"the label {key} is empty{where}, and Karpenter finds no topology domain in an empty value"
         named = LabelRequirement.of(key, IN, (EXAMPLE_VALUE,))
         return f"{why}: give it a value in NodePool {pool.metadata.name}", _asking_for(pool, named)
+
+    def _nodes_with_empty(self, key: str) -> Iterator[str]:
+        return (node.name for node in self.setting.nodes if node.labels.get(key) == "")
 
     def _zones_of_class(self, refusal: ClaimRefusal) -> str:
         """Return which zones the subnets of the pool's node class lack; empty if its subnets are not in the way."""
@@ -148,6 +157,18 @@ class _Search:
         offered = f"; {there:,} of {len(types):,} instance types are offered there" if there else ""
         named = self.setting.node_classes.name(self.template.pool)
         return f"{named} has no subnet in {needed}, only in {', '.join(sorted(zones))}{offered}"
+
+    def _types_anywhere(self, requirements: Requirements) -> str:
+        """Return what the closest instance type lacks besides a subnet; empty if no type is known in such a zone."""
+        wanted = requirements[ZONE]
+        if not any(wanted.has(offer.zone) for each in self.setting.sold.types for offer in each.offerings):
+            return ""
+        pool = self.template.pool
+        columns = TypeColumns(self.setting.node_classes.sold(pool, self.setting.sold.types, anywhere=True))
+        template = replace(self.template, columns=columns, options=np.ones(len(columns), np.bool_))
+        own = {key: requirement for key, requirement in requirements.items() if key not in OF_SIMULATION}
+        groups = (self.pools or self.setting.pools).groups.get(pool.metadata.name, ())
+        return closest_type(template, groups, self.data, Requirements(own))
 
     def _limits(self) -> Edited | None:
         """Limits that keep the types away which would take the pod, or all."""

@@ -96,14 +96,19 @@ class NodeClasses:
         reference = reference_of(pool)
         return f"{reference.kind} {reference.name}"
 
-    def sold(self, pool: NodePool | None, types: Sequence[InstanceType]) -> Sequence[InstanceType]:
-        """The instance types as the pool's node class makes machines of them. Raises QuantityError."""
+    def sold(
+        self, pool: NodePool | None, types: Sequence[InstanceType], *, anywhere: bool = False
+    ) -> Sequence[InstanceType]:
+        """Return the instance types as the pool's node class makes machines of them. Raises QuantityError.
+
+        With ``anywhere``, the zones of the node class's subnets do not count.
+        """
         own = self.of(pool) if pool else None
         if own is None:
             return types
         more = quantities({STORAGE: own.disk} if own.disk else {})
         more |= quantities({PODS: str(own.most_pods)} if own.most_pods is not None else {})
-        return [_made(each, more, own.zones) for each in types]
+        return [_made(each, more, frozenset() if anywhere else own.zones) for each in types]
 
 
 def _made(instance_type: InstanceType, more: Quantities, zones: frozenset[str]) -> InstanceType:

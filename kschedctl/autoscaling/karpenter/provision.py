@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+import msgspec
+
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodePool
@@ -116,9 +118,9 @@ class ProvisioningRun:
     def _missing(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Return pod -> NodePool -> what the pool lacks to take the pod. Pods with the same errors share an answer.
+        """Return pod -> NodePool -> what the pool lacks to take the pod. Pods that are alike share an answer.
 
-        Only so many different answers are searched for as NodePools are asked one by one.
+        It is searched for as many kinds of pods as NodePools are asked for one by one.
         """
         templates = {template.name: template for template in self.setting.pools.all_templates}
 
@@ -129,14 +131,15 @@ class ProvisioningRun:
             return nearest_miss(self.setting, pod, template, existing)
 
         pools = self.setting.cluster.karpenter_node_pools
-        by_errors: dict[tuple[str, ...], dict[str, tuple[str, ...]]] = {}
+        by_kind: dict[bytes, dict[str, tuple[str, ...]]] = {}
         missing: dict[str, dict[str, tuple[str, ...]]] = {}
         for key, parts in sorted(errors.items()):
-            if parts not in by_errors:
-                if len(by_errors) == ASKED_ONE_BY_ONE:
+            kind = _kind_of(pods[key], parts)
+            if kind not in by_kind:
+                if len(by_kind) == ASKED_ONE_BY_ONE:
                     continue
-                by_errors[parts] = {pool.metadata.name: stops(pods[key], pool) for pool in pools}
-            missing[key] = by_errors[parts]
+                by_kind[kind] = {pool.metadata.name: stops(pods[key], pool) for pool in pools}
+            missing[key] = by_kind[kind]
         return missing
 
     def _truncated(self, claim: NewClaim) -> str:
@@ -181,6 +184,15 @@ class ProvisioningRun:
         columns = claim.template.columns
         names = tuple(columns.types[at].name for at in columns.by_price(claim.options, claim.requirements))
         return PoolAnswer(names, cheapest_offering(columns, claim), relaxations=relaxations)
+
+
+def _kind_of(pod: Pod, errors: tuple[str, ...]) -> bytes:
+    """Return all that decides which nodes a pod may have, with Karpenter's errors: pods alike have the same."""
+    spec = pod.spec
+    claims = [volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim]
+    demands = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, claims)
+    containers = [(container.resources, container.ports) for container in (*spec.init_containers, *spec.containers)]
+    return msgspec.json.encode((errors, pod.metadata.namespace, pod.metadata.labels, demands, containers))
 
 
 def overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:

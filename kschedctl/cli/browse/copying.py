@@ -1,18 +1,24 @@
-"""What ``c`` copies: commands alone, which can be typed as they stand."""
+"""Build what ``c`` copies: commands that can be typed as they stand, below their costs as comments."""
 
 from __future__ import annotations
 
 from kschedctl.cli.browse.session import BrowseSession
 from kschedctl.reports.remedies import Remedy
+from kschedctl.text.printable import printable
 
 NO_POD = "nothing to copy: no pod is chosen, or the cluster came from standard input"
 NO_COMMAND = "nothing to copy: no command makes this fix, Enter tells how"
 
 
 def commands_of(remedy: Remedy) -> str:
-    """The lines that do something, and nothing that only explains them."""
-    lines = (line for command in remedy.commands for line in command.splitlines())
-    return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    """Return the commands of a fix without their explanations, each of its costs as a comment above them.
+
+    Return nothing if no command makes the fix.
+    """
+    lines = [line for command in remedy.commands for line in command.splitlines()]
+    commands = [line for line in lines if not line.lstrip().startswith("#")]
+    warnings = [f"# {' '.join(printable(cost.text).split())}" for cost in remedy.all_costs]
+    return "\n".join([*warnings, *commands]) if commands else ""
 
 
 def asking(session: BrowseSession, key: str, words: str, for_remedies: bool) -> str:

@@ -161,7 +161,7 @@ class _Question(msgspec.Struct, frozen=True):
         """What to try after a summary, or for more remedies than an explanation has."""
         options, groups = [*self.scope.arguments(), *self.more], self.scalers.node_groups.arguments()
         if isinstance(report, PendingPods):
-            return about_pending(self.source, report, [*options, *groups])
+            return about_pending(self.source, report, [*options, *groups, *self.scalers.karpenter.arguments()])
         if self.supposed or self.sampled:
             return {}
         explained = report.explanations if isinstance(report, Explanations) else (report,)
@@ -175,13 +175,13 @@ class _Question(msgspec.Struct, frozen=True):
         from kschedctl.library.pods import explained_together  # noqa: PLC0415 - not for a summary of no pods
 
         remember(self.call_extender, asked_pods, inquiry, self.source)
-        return explained_together([self._one(asked_pod) for asked_pod in asked_pods])
+        return explained_together([self._one(asked_pod, inquiry.now) for asked_pod in asked_pods])
 
-    def _one(self, asked: AskedPod) -> Explanation:
+    def _one(self, asked: AskedPod, now: str) -> Explanation:
         from kschedctl.library.pods import explained  # noqa: PLC0415
 
         asked = self.supposed.of(asked)
-        return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies)
+        return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies, now=now)
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""

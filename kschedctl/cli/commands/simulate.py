@@ -93,7 +93,7 @@ class Manner:
         runs = report.variation
         unplaced = report.growth.without if report.growth else report.unplaced
         unplaced = runs.pending.most if runs else unplaced
-        evicted = runs.evicted.most if runs else len(report.evicted)
+        evicted = runs.evicted.most if runs else report.evicted_pods
         borne = most_evicted is None or evicted <= most_evicted
         waits = report.not_created or is_not_admitted(report.waiting_elsewhere)
         return borne and not waits and unplaced <= self.max_new_pending

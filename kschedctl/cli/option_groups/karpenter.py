@@ -58,6 +58,11 @@ class KarpenterInput(InstanceTypeInput):
         ),
     ] = None
 
+    def arguments(self) -> list[str]:
+        """Return the options that name the same instance types and settings again."""
+        types = ["--instance-types", self.instance_types] if self.instance_types else []
+        return [*types, *(part for setting in self.karpenter or () for part in ("--karpenter", setting))]
+
     def settings(self) -> JsonObject:
         """Raises UsageError."""
         given: dict[str, object] = {}

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from kschedctl.api.copying import replace
 from kschedctl.render.html.sections import HtmlSection, Words, cut, sections
 from kschedctl.render.page import Page, Style
-from kschedctl.render.pages.remedies import TITLE, TITLE_WITH_RIVALS
+from kschedctl.render.pages.remedies import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report
 from kschedctl.text.printable import printable
@@ -99,7 +99,7 @@ def _arranged(document: Document, parts: list[HtmlSection], widgets: Sequence[Ht
         answer = HtmlSection("", [_folded_words(*block) for block in words], tone=_tone(words))
         rest = HtmlSection("", parts[0].blocks[len(words) :])
         parts[:1] = [section for section in (answer, rest) if section.blocks]
-    fixes = [section for section in parts[1:] if section.title in (TITLE, TITLE_WITH_RIVALS)]
+    fixes = [section for section in parts[1:] if section.title in (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INCOMPLETE)]
     evidence = [section for section in parts[1:] if section not in fixes]
     behind = [*widgets, *evidence] if kind_of(document) == "Explanation" else [*evidence, *widgets]
     return [*parts[:1], *fixes, *behind]

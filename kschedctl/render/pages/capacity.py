@@ -58,6 +58,7 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     pods_ahead = f"After {counted(len(shape.ahead), 'waiting pod')} ahead in the queue: {first_few(shape.ahead)}"
     return (
         headline,
+        *((paragraph(Marked(shape.cause, Tone.BAD)),) if shape.cause else ()),
         *((paragraph(pods_ahead),) if shape.ahead else ()),
         *(ends if shape.ends_first else ()),
         *stops,

@@ -7,7 +7,7 @@ from kschedctl.render.pages.still_pending import still_pending_table
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.scale_down import NodeKeepers, NodeRemoval, ScaleDown
-from kschedctl.reports.scale_up import GroupRefusal, RemainingPod, ScaleUp
+from kschedctl.reports.scale_up import GroupRefusal, ScaleUp
 from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
@@ -95,7 +95,7 @@ def _remaining(report: ScaleUp, style: Style) -> Page:
     remaining = report.remaining
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, unhelped in remaining.items():
-        figures = report.details.get(pod) or _details_of_alike(report, unhelped)
+        figures = report.details.get(pod, {})
         refused = ((group, _why_rejected(no, figures.get(group, ""), style)) for group, no in unhelped.rejected.items())
         skipped = ((group, "; ".join(reasons)) for group, reasons in unhelped.skipped.items())
         by_answers.setdefault(tuple(sorted((*refused, *skipped))), []).append(pod)
@@ -104,12 +104,6 @@ def _remaining(report: ScaleUp, style: Style) -> Page:
     ]
     columns = (Column("pods"), GROUP, Column("why it does not grow"))
     return table_of(rows, columns, lambda row: row, style, title="No group grows for", full=False)
-
-
-def _details_of_alike(report: ScaleUp, unhelped: RemainingPod) -> dict[str, str]:
-    """Return the figures of a pod for which every group has the same answer, if there is one."""
-    alike = (pod for pod in report.details if report.remaining.get(pod) == unhelped)
-    return report.details.get(next(alike, ""), {})
 
 
 def _why_rejected(refusal: GroupRefusal, figures: str, style: Style) -> str:
@@ -129,6 +123,8 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
     def row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
         name, node = item
         *cells, why = _node(name, node, report.kept.get(name), name in going)
+        cause = report.budget_causes.get(node.blocking_pod.pod) if node.blocking_pod else None
+        why += f"; {cause}" if cause else ""
         since = report.marked_since.get(name)
         return *cells, f"{why}; marked as unneeded since {since}" if since else why
 

@@ -26,7 +26,7 @@ from kschedctl.render.pages.new_node import new_node_section
 from kschedctl.render.pages.not_created import not_created_lines
 from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.preemption import preemption_section
-from kschedctl.render.pages.remedies import best_fix, how_section, remedies_section
+from kschedctl.render.pages.remedies import best_fix, remedies_section
 from kschedctl.render.pages.sections import (
     ROOMY,
     caveats,
@@ -88,7 +88,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *preemption_line(report),
         *pod_group_section(report.pod_group, style),
         *remedies_section(report.remedies, report.impossible, style),
-        *(how_section(report.remedies, style) if style.patches else more),
+        *(() if style.patches else more),
         *advice_section([advice for advice in report.advice if not _told(advice, report)], report.pod),
         *_before_nodes(report),
         *_refusals(report, style),

@@ -74,7 +74,9 @@ def _scattered(fragmented: FragmentedResource) -> str:
 def _missing(report: MakeRoom) -> Page:
     if not report.missing or not report.message:
         return ()
-    return section(f"Without a node: {first_few(report.missing)}", paragraph(Marked(report.message, Tone.VERBATIM)))
+    cause = (paragraph(Marked(report.cause, Tone.BAD)),) if report.cause else ()
+    message = paragraph(Marked(report.message, Tone.VERBATIM))
+    return section(f"Without a node: {first_few(report.missing)}", *cause, message)
 
 
 def _tried(report: MakeRoom, style: Style) -> Page:

@@ -1,4 +1,4 @@
-"""What would let a pod schedule: the remedies in a table, how each is made, and what cannot help."""
+"""What would let a pod schedule: each fix with its commands beneath it, and what cannot help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Verbatim,
-    count,
     first_rows,
     names,
     paragraph,
@@ -30,7 +29,7 @@ from kschedctl.render.pages.sections import (
     marked_verdict,
     refused,
 )
-from kschedctl.render.tables import Row, numbers, table_of
+from kschedctl.render.tables import Row, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedies import OWNERS, ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.unknown import VERDICT, reasons, unless
@@ -38,6 +37,7 @@ from kschedctl.text.counts import counted
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each replayed with all waiting pods"
 """The second one is for lists with a fix that does not place the pod, as others take the room first."""
+TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
 REMEDIES_SHOWN = 7
 
 
@@ -46,9 +46,8 @@ def remedies_page(report: Remedies, style: Style) -> Page:
     return (
         *_verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *remedies_section(report.remedies, report.impossible, style),
+        *remedies_section(report.remedies, report.impossible, style, with_manifests=True),
         *(moves_sections(report.make_room, style) if report.make_room else ()),
-        *how_section(first_rows(report.remedies, style, REMEDIES_SHOWN)[0], style),
         *_searched(report),
         *_unchecked(report),
     )
@@ -73,44 +72,67 @@ def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     summary = f"{best.summary}," if drawbacks else best.summary
     but = [Marked(f"but {drawbacks}", Tone.WARNING)] if drawbacks else []
     commands = best.commands if all(len(command) < style.width - 1 for command in best.commands) else ()
-    return (paragraph(Marked("Best fix:", Tone.STRONG), summary, *but), *map(Command, commands))
+    label = "Not verified:" if best.needs_values else "Best fix:"
+    return (paragraph(Marked(label, Tone.STRONG), summary, *but), *map(Command, commands))
 
 
-def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], style: Style, title: str = "") -> Page:
-    """One row a remedy, the best first; then why kinds of them cannot exist."""
+def remedies_section(
+    remedies: Sequence[Remedy],
+    impossible: Sequence[str],
+    style: Style,
+    title: str = "",
+    with_manifests: bool = False,
+) -> Page:
+    """Return each fix with its commands, those that need values under a heading of their own, and what cannot help.
+
+    ``with_manifests`` shows the manifests to complete as YAML, which a page with patches always does.
+    """
+    shown, more = first_rows(remedies, style, REMEDIES_SHOWN)
+    complete = sum(not remedy.needs_values for remedy in shown)
+    blocks = [_fix_blocks(number, remedy, style, with_manifests) for number, remedy in enumerate(shown, 1)]
+    rest: Page = (paragraph(Marked(more, Tone.FAINT)),) if more else ()
     page: Page = ()
-    if remedies:
+    if complete:
         title = title or (TITLE_WITH_RIVALS if any(remedy.holds is False for remedy in remedies) else TITLE)
-        columns = [Column("#", right=True), Column("fix"), Column("owner", keep=True), Column("makes schedulable on")]
-        if style.narrow:
-            columns = columns[:2]
-        numbered = [*enumerate(remedies, 1)]
-        page = table_of(numbered, columns, partial(_row, style=style), style, title=title, limit=REMEDIES_SHOWN)
+        page = section(title, *(block for fix in blocks[:complete] for block in fix))
+    if complete < len(shown):
+        page = (*page, *section(TITLE_OF_INCOMPLETE, *(block for fix in blocks[complete:] for block in fix)))
+    page = (*page, *rest)
     if impossible:
         what = "What cannot help" if remedies else "No fix was found"
         page = (*page, *section(what, Bullets(tuple(impossible))))
     return page
 
 
-def _row(numbered: tuple[int, Remedy], style: Style) -> Row:
-    number, remedy = numbered
-    opens = _opens(remedy)
-    cells: list[Cell] = [remedy.summary]
+def _fix_blocks(number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()) -> Page:
+    """Return a fix: its summary, ``facts`` and costs, then its commands and, if wanted, what is to be written."""
+    lines: list[Cell] = [*facts]
     if remedy.alternatives:
-        cells.append(Marked(f"or {names(tuple(map(_once, remedy.alternatives)))}", Tone.FAINT))
-    cells += _costs(remedy)
-    if style.narrow:
-        cells.append(Marked(f"{OWNERS[remedy.by]}; makes schedulable on {opens}", Tone.FAINT))
-        return (f"{number}", Stack(tuple(cells)))
-    return (f"{number}", Stack(tuple(cells)), OWNERS[remedy.by], opens)
+        lines.append(Marked(f"or {names(tuple(map(_once, remedy.alternatives)))}", Tone.FAINT))
+    lines += _costs(remedy)
+    if not facts:
+        lines.append(Marked(f"{OWNERS[remedy.by]}; makes schedulable on {_opens(remedy)}", Tone.FAINT))
+    blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
+    blocks += map(Command, remedy.commands)
+    if with_manifests or style.patches:
+        blocks += _written(remedy, style)
+    return tuple(blocks)
+
+
+def _written(remedy: Remedy, style: Style) -> Iterator[Block]:
+    """Yield the manifests to complete and, on a page with patches, the patch of what makes the pod, as YAML."""
+    from kschedctl.render.data import to_yaml  # noqa: PLC0415 - YAML, which few pages need
+
+    for manifest in remedy.manifests:
+        yield Verbatim(f"manifest to complete: {', '.join(remedy.needs_values)}", to_yaml(manifest))
+    if remedy.owner_patch and style.patches:
+        yield Verbatim(f"strategic merge patch of {remedy.owner}", to_yaml(remedy.owner_patch))
 
 
 def _costs(remedy: Remedy) -> Iterator[Cell]:
-    """Yield what is against the fix, which running pods restart, and how many other pods it places."""
+    """Yield what is against the fix, and how many other pods it places."""
     for drawback in remedy.drawbacks:
         yield Marked(f"but {drawback}", Tone.WARNING)
-    if remedy.restarts:
-        yield Marked(f"restarts {count(remedy.restarts, 'running pod')} of {remedy.owner}", Tone.FAINT)
     if remedy.gain:
         yield Marked(remedy.gain, Tone.FAINT)
 
@@ -137,29 +159,25 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
     lacking = not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
         return (*lacking, paragraph(Marked(title, Tone.GOOD), *where))
-    columns = [*numbers("#"), Column("fix"), Column("owner", keep=True), *numbers("clears")]
-    note = "chosen greedily, and simulated one after the other"
-    table = table_of([*enumerate(report.chosen, 1)], columns, _chosen, limit=None, note=note)
+    note = paragraph(Marked("chosen greedily, and simulated one after the other", Tone.FAINT))
+    blocks = [_chosen_blocks(number, chosen, style) for number, chosen in enumerate(report.chosen, 1)]
+    fixes = (*(block for fix in blocks for block in fix), note) if blocks else ()
     partly = "not all that may help was tried: there may be better ones"
     return (
-        *section(title, *table),
+        *section(title, *fixes),
         *interruption(report.interrupted),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *how_section([chosen.remedy for chosen in report.chosen], style),
         *lacking,
         *_left(report.left, style),
     )
 
 
-def _chosen(numbered: tuple[int, ChosenRemedy]) -> Row:
-    number, chosen = numbered
-    remedy = chosen.remedy
-    cells: list[Cell] = [remedy.summary]
-    if chosen.workloads:
-        cells.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
-    cells += _costs(remedy)
-    return (f"{number}", Stack(tuple(cells)), OWNERS[remedy.by], f"{len(chosen.clears):,}")
+def _chosen_blocks(number: int, chosen: ChosenRemedy, style: Style) -> Page:
+    """Return one of the fixes for many pods: whose pods it changes, how many it clears, and its commands."""
+    facts = [Marked(f"of {names(chosen.workloads)}", Tone.FAINT)] if chosen.workloads else []
+    clears = Marked(f"{OWNERS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
+    return _fix_blocks(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
 
 
 def _left(left: Sequence[HelplessPods], style: Style) -> Page:
@@ -169,27 +187,6 @@ def _left(left: Sequence[HelplessPods], style: Style) -> Page:
 
 def _waiting(pods: HelplessPods, style: Style) -> Row:
     return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), *refused(pods.message, style))))
-
-
-def how_section(remedies: Sequence[Remedy], style: Style) -> Page:
-    """The commands of each remedy, under its number; with ``patches`` also the patch of what makes the pod."""
-    blocks = tuple(
-        block
-        for number, remedy in enumerate(remedies, 1)
-        if remedy.commands or (remedy.owner_patch and style.patches)
-        for block in _made(number, remedy, style)
-    )
-    return section("How", *blocks) if blocks else ()
-
-
-def _made(number: int, remedy: Remedy, style: Style) -> Iterator[Block]:
-    rivals = [Marked(f"but {remedy.drawbacks[0]}", Tone.WARNING)] if remedy.holds is False else []
-    yield paragraph(Marked(f"{number}", Tone.STRONG), Marked(remedy.summary, Tone.FAINT), *rivals)
-    yield from map(Command, remedy.commands)
-    if remedy.owner_patch and style.patches:
-        from kschedctl.render.data import to_yaml  # noqa: PLC0415 - YAML, which few pages need
-
-        yield Verbatim(f"strategic merge patch of {remedy.owner}", to_yaml(remedy.owner_patch))
 
 
 def _searched(report: Remedies) -> Page:
@@ -202,10 +199,15 @@ def _searched(report: Remedies) -> Page:
 
 def _unchecked(report: Remedies) -> Page:
     """Return a note on the fixes that were not replayed with the other waiting pods, if others were."""
-    held = [remedy.holds for remedy in report.remedies]
+    held = [remedy.holds for remedy in report.remedies if not remedy.needs_values]
     unchecked = sum(holds is None for holds in held)
     if not unchecked or unchecked == len(held):
         return ()
     return (
-        paragraph(Marked(f"The last {counted(unchecked, 'fix', 'fixes')}: replayed for this pod alone", Tone.FAINT)),
+        paragraph(
+            Marked(
+                f"The last {counted(unchecked, 'verified fix', 'verified fixes')}: replayed for this pod alone",
+                Tone.FAINT,
+            )
+        ),
     )

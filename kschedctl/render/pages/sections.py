@@ -23,7 +23,7 @@ from kschedctl.render.page import (
 from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
 from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.eviction_chain import EvictionChain, one_of
+from kschedctl.reports.eviction_chain import EvictionChain, named_victims
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.searches import SearchedNodes, SearchStart
@@ -149,6 +149,7 @@ def _unplaced(group: UnplacedPods, style: Style) -> Row:
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
     number, verdict = f"{len(group.pods):,}", marked_verdict(group.verdict)
     message, *verbatim = refused(group.message, style)
+    message = f"{group.cause}. {message}" if group.cause else message
     if style.width >= ROOMY:
         return (number, group.workload, verdict, Stack((message, pods, *verbatim)))
     why = verdict_words(f"{group.verdict}: {message}" if message else group.verdict)
@@ -188,9 +189,9 @@ def _then(group: RetriedPods) -> str:
 def evicted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
     """Build the list of preempted pods; below it, if replacements preempt or take their nodes again, the chain."""
     page = listed(evicted, style, {"target": _fate}, title="Evicted by preemption", full=False)
-    equal = dict.fromkeys(f"{pod.node}: {one_of((pod.pod, *pod.tied))}" for pod in evicted if pod.tied)
-    if equal:
-        shown, note = shown_first([*equal], None if style.unlimited else TIES_SHOWN)
+    tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
+    if equal := named_victims(tied, tied):
+        shown, note = shown_first(equal, None if style.unlimited else TIES_SHOWN)
         ties = "Equal in priority and start, so that kube-scheduler may evict either:"
         page = (*page, paragraph(ties), Bullets((*shown, note) if note else tuple(shown)))
     if chain is None or not chain.goes_on:

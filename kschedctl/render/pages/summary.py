@@ -12,6 +12,6 @@ def summary_page(report: Report, style: Style) -> Page:
     summary = report.summary()
     figures = tuple(f"{name}: {number:,}" for name, number in summary.figures.items())
     pods = tuple(f"{counted(p.pods, 'pod')} such as {p.such_as}: {p.why}" for p in summary.pods)
-    fixes = tuple(fix.summary for fix in summary.fixes)
+    fixes = tuple(fix.words for fix in summary.fixes)
     items = (*figures, *pods, *fixes, *summary.advice, *summary.doubts)
     return (paragraph(Marked(summary.headline, Tone.STRONG)), *([Bullets(items)] if items else []))

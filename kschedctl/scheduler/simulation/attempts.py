@@ -160,25 +160,30 @@ class Attempts(PodsOnNodes):
         """Record the victims, which left their nodes just now, as evicted for the preemptor."""
         for victim in victims:
             row = self.evicted_from[victim]
-            self.evictions.append(Eviction(victim, row, preemptor, self._tied_with(victim, row)))
+            self.evictions.append(Eviction(victim, row, preemptor, self._tied_with(victim, row, preemptor)))
             self._evicted.add(victim)
 
-    def _tied_with(self, victim: Position, row: Row) -> tuple[Position, ...]:
-        """Return the pods still on the node that equal the victim in priority and start.
+    def _tied_with(self, victim: Position, row: Row, preemptor: Position) -> tuple[Position, ...]:
+        """Return the pods still on the node that equal the victim in priority and start, and could go in its place.
 
-        Upstream's order of such pods is that of an unstable sort: MoreImportantPod in pkg/scheduler/util/utils.go.
-        Pods that came to their nodes in this simulation are left out, as their start is not known.
+        Upstream's order of such pods is that of an unstable sort: MoreImportantPod in pkg/scheduler/util/utils.go. They
+        have to leave enough of all resources. Pods that came to their nodes in this simulation are left out, as their
+        start is not known.
         """
-        pods, before = self.view.pods, self.scheduler.view.node
+        view, pods, before = self.view, self.view.pods, self.scheduler.view.node
 
         def stayed(position: Position) -> bool:
             return position not in self._evicted and position < len(before) and before[position] == row
 
         if not stayed(victim):
             return ()
-        here = np.array(list(filter(stayed, self.view.pods_on(row))), np.int64)
+        here = np.array(list(filter(stayed, view.pods_on(row))), np.int64)
         same = pods.priority[pods.info[here]] == pods.priority[pods.info[victim]]
-        tied: list[Position] = here[same & (pods.start[here] == pods.start[victim])].tolist()
+        here = here[same & (pods.start[here] == pods.start[victim])]
+        need = view.requests[pods.info[preemptor]]
+        free = view.allocatable[row] - view.requested[row] - view.requests[pods.info[victim]]
+        enough = (free + view.requests[pods.info[here]] >= need) | (need == 0)
+        tied: list[Position] = here[enough.all(axis=1)].tolist()
         return tuple(tied)
 
     def settled(self, position: Position, framework: Framework | None) -> Outcome | None:

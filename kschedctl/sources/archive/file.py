@@ -17,7 +17,7 @@ from kschedctl.api.json_values import Json, JsonDict
 from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT, ApiServerInstance
 from kschedctl.api.observed.autoscaler import AutoscalerInstance
-from kschedctl.cluster import FIELDS, OF_CREATION, Cluster, Gap, Provenance
+from kschedctl.cluster import FIELDS, NOT_HELD, OF_CREATION, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.sources.archive.container import Archive, archive, open_archive
@@ -27,7 +27,6 @@ from kschedctl.sources.output_file import write_file
 FORMAT = 2
 KIND = "Snapshot"
 HEADER, LONGEST_HEADER = "snapshot.json", 16 << 20
-NOT_HELD = "are not in snapshots of that version"
 
 
 class _Format(msgspec.Struct, frozen=True, rename="camel"):

@@ -9,12 +9,20 @@ from kschedctl.api.ages import age
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.reports.audit.pending import GateHolder, PendingSection, WaitingPods
+from kschedctl.reports.audit.pending import GateHolder, LastWords, PendingSection, WaitingPods
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
 from kschedctl.studies.audit.audited_cluster import AuditedCluster
-from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, victims_of, waiting_pods
+from kschedctl.studies.audit.waiting import (
+    CONDITION,
+    LOOK_AT_SCHEDULER,
+    WaitingPod,
+    is_left_alone,
+    unread_pods,
+    victims_of,
+    waiting_pods,
+)
 from kschedctl.studies.basics.findings import ERROR, NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import MESSAGE, together
 from kschedctl.studies.waiting_elsewhere.find import find_waiting_elsewhere, namespace_of, unread_elsewhere
@@ -97,7 +105,7 @@ STUCK = AuditRule(
     "A pod fits on a node now, but still waits",
     "The scheduler does not try it: it missed the event that should have woken the pod, or it does not get through its "
     "queue. Every refused pod is tried again after five minutes, so a longer wait is a fault.",
-    "Look at the scheduler's log, its leader, its watches and its queue lengths (scheduler_pending_pods)",
+    LOOK_AT_SCHEDULER,
     f"{QUEUE}, flushUnschedulableEntitiesLeftover",
 )
 FAILING = AuditRule(
@@ -309,9 +317,18 @@ def _since(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
     if waits:
         yield f"waits for {waits}"
     if first.cause == "stuck" and first.said:
-        ago = f" {first.said.age} ago" if first.said.age else ""
-        often = f"refused {first.said.attempts:,} times or more, " if first.said.attempts > 1 else ""
-        yield f"{often}the scheduler last said{ago}: {first.said.message}"
+        yield f"{_refused_since(first.said)}: {first.said.message}"
+
+
+def _refused_since(said: LastWords) -> str:
+    """Return when the scheduler refused a pod, before its message.
+
+    A condition has the time of the first refusal, as later ones change only its message.
+    """
+    if said.source == f"condition {CONDITION}":
+        return f"refused for {said.age}, the scheduler last said" if said.age else "the scheduler last said"
+    often = f"refused {said.attempts:,} times or more, " if said.attempts > 1 else ""
+    return f"{often}the scheduler last said{f' {said.age} ago' if said.age else ''}"
 
 
 def _fix(first: WaitingPod, rule: AuditRule) -> str:

@@ -17,7 +17,7 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.audit.audited_cluster import AuditedCluster
+from kschedctl.studies.audit.replayed_cluster import ReplayedCluster
 from kschedctl.studies.audit.served_names import schedulers_of_gangs
 from kschedctl.studies.why.group_headline import told_of_group
 from kschedctl.studies.why.headline import WAIT, shared_cause
@@ -27,7 +27,7 @@ SERIES_LAG_SECONDS = 1800
 """How seldom a series of events that are alike is written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
 
 
-def refusals(audited: AuditedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
+def refusals(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
     """Namespace and name of a pod -> the events of its refusals, the newest last."""
     by_pod: dict[tuple[str, str], list[Event]] = {}
     for event in audited.cluster.events:
@@ -38,7 +38,7 @@ def refusals(audited: AuditedCluster) -> Mapping[tuple[str, str], Sequence[Event
     return by_pod
 
 
-def other_schedulers(audited: AuditedCluster) -> frozenset[str]:
+def other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
     """The names under which schedulers are at work that are no profiles of this one: they write events, lead, or have
     PodGroups of their own."""
     writers = {reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)}
@@ -52,7 +52,7 @@ def was_refused(pod: Pod) -> bool:
     return _condition(pod) is not None
 
 
-def last_words(pod: Pod, audited: AuditedCluster) -> LastWords | None:
+def last_words(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
     """None where nothing is known to have been said."""
     if events := _events(pod, audited):
         at, attempts = last_time(events[-1]), sum(map(times_seen, events))
@@ -67,7 +67,7 @@ def last_words(pod: Pod, audited: AuditedCluster) -> LastWords | None:
     )
 
 
-def untried_seconds(pod: Pod, audited: AuditedCluster) -> float | None:
+def untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
     """For how long nobody tried it, for certain: since its last refusal, or since it was made; None: not known."""
     if events := _events(pod, audited):
         seconds = audited.seconds_since(last_time(events[-1]))
@@ -75,7 +75,7 @@ def untried_seconds(pod: Pod, audited: AuditedCluster) -> float | None:
     return None if was_refused(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
 
 
-def _events(pod: Pod, audited: AuditedCluster) -> Sequence[Event]:
+def _events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
     """The events about a pod, without those of an earlier pod of its name."""
     events = audited.once(refusals).get((pod.metadata.namespace, pod.metadata.name), ())
     return [event for event in events if not pod.metadata.uid or event.involved_object.uid in ("", pod.metadata.uid)]
@@ -92,6 +92,10 @@ def _condition(pod: Pod) -> Condition | None:
     )
 
 
+LOOK_AT_SCHEDULER = (
+    "Look at the scheduler's log, its leader, its watches and its queue lengths (scheduler_pending_pods)"
+)
+"""What to do about a pod that fits and that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
 FITS, CROWDED = "a node fits now", "fits by itself, but not beside the pods that are tried before it"
 
@@ -108,13 +112,13 @@ class WaitingPod(NamedTuple):
     said: LastWords | None = None
 
 
-def waiting_pods(audited: AuditedCluster) -> tuple[WaitingPod, ...]:
+def waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
     """All that wait, those alike one after the other."""
     nodes = _in_turn(audited)
     return tuple(_waiting(pod, alike.explanation, audited, nodes) for alike in audited.replay for pod in alike.pods)
 
 
-def _in_turn(audited: AuditedCluster) -> Mapping[str, str]:
+def _in_turn(audited: ReplayedCluster) -> Mapping[str, str]:
     """The pods that fit, tried in the order of the queue without preemption: pod -> node, for those that get one."""
     fitting = [
         pod.key for replayed in audited.replay if replayed.explanation.verdict == "Schedulable" for pod in replayed.pods
@@ -127,7 +131,7 @@ def _in_turn(audited: AuditedCluster) -> Mapping[str, str]:
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in outcomes if outcome.row >= 0}
 
 
-def _waiting(pod: Pod, report: Explanation, audited: AuditedCluster, nodes: Mapping[str, str]) -> WaitingPod:
+def _waiting(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
     said = last_words(pod, audited)
     if permits := [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]:
         return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", said)
@@ -136,7 +140,7 @@ def _waiting(pod: Pod, report: Explanation, audited: AuditedCluster, nodes: Mapp
     return WaitingPod(pod, *_refused(pod, report, audited), report, "", said)
 
 
-def _not_ours(name: str, report: Explanation, audited: AuditedCluster) -> tuple[str, str]:
+def _not_ours(name: str, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
     if name not in audited.once(other_schedulers):
         return "unserved", f'no profile serves scheduler name "{name}"'
     if report.pod_group and report.pod_group.decided_by:
@@ -144,7 +148,7 @@ def _not_ours(name: str, report: Explanation, audited: AuditedCluster) -> tuple[
     return "elsewhere", f"scheduler {name} has it, which is not this one"
 
 
-def _refused(pod: Pod, report: Explanation, audited: AuditedCluster) -> tuple[str, str]:
+def _refused(pod: Pod, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
     if report.verdict == "NotResponsible":
         return _not_ours(pod.spec.scheduler_name, report, audited)
     if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
@@ -163,7 +167,7 @@ def _is_stuck(group: PodGroupReport) -> bool:
     return bool(group.missing or group.deadlocked_with)
 
 
-def _fitting(pod: Pod, said: LastWords | None, audited: AuditedCluster, nodes: Mapping[str, str]) -> tuple[str, str]:
+def _fitting(pod: Pod, said: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]) -> tuple[str, str]:
     if pod.key not in nodes:
         return "crowded", CROWDED
     tried = audited.seconds_since(said.at) if said else None
@@ -174,19 +178,19 @@ def _fitting(pod: Pod, said: LastWords | None, audited: AuditedCluster, nodes: M
     return ("turn" if just_came else "stuck"), FITS
 
 
-def unread_pods(audited: AuditedCluster) -> tuple[UnknownKind, ...]:
+def unread_pods(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
     """What the answer that no other pods wait leans on: having read all pods."""
     gap = audited.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
-def is_left_alone(waiting: WaitingPod, audited: AuditedCluster) -> bool:
+def is_left_alone(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
     """Whether for certain nobody tried it for longer than any refused pod is left alone."""
     seconds = untried_seconds(waiting.pod, audited)
     return seconds is not None and seconds > audited.thresholds.flushed_seconds
 
 
-def victims_of(report: Explanation, audited: AuditedCluster) -> tuple[TerminatingVictim, ...]:
+def victims_of(report: Explanation, audited: ReplayedCluster) -> tuple[TerminatingVictim, ...]:
     """The pods that leave so that this one may come."""
     if report.preemption is None:
         return ()
@@ -194,7 +198,7 @@ def victims_of(report: Explanation, audited: AuditedCluster) -> tuple[Terminatin
     return tuple(_victim(pod, audited) for pod in pods if pod is not None)
 
 
-def _victim(pod: Pod, audited: AuditedCluster) -> TerminatingVictim:
+def _victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     """Whoever is asked to go has its grace period from then on: metadata.deletionTimestamp is the end of it."""
     due = pod.metadata.deletion_timestamp or ""
     seconds = audited.seconds_since(due)

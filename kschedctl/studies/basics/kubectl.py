@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from shlex import quote
 
-import msgspec
-
-from kschedctl.api.json_values import Json, JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
@@ -32,7 +30,7 @@ def run(*words: str) -> str:
 
 def manifest(key: ObjectKey, obj: Struct, more: JsonObject | None = None) -> JsonObject:
     """What is applied to get the object: less its status and what the server gives; ``more`` fields of its spec."""
-    document: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(obj))
+    document = plain(obj)
     document.pop("status", None)
     meta = {name: value for name, value in object_at(document, "metadata").items() if name not in GIVEN_BY_THE_SERVER}
     if LAST_APPLIED in object_at(meta, "annotations"):

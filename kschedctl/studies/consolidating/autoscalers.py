@@ -64,11 +64,14 @@ def karpenters(report: Disruption) -> AutoscalerVerdicts:
 
 def cluster_autoscalers(report: ScaleDown) -> AutoscalerVerdicts:
     takes = frozenset((*report.deleted_now.empty, *report.deleted_now.drain))
-    said = {}
+    said: dict[str, str] = {}
+    causes: dict[str, str] = {}
     for name, node in report.nodes.items():
+        if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
+            causes[name] = cause
         pod = f" ({node.blocking_pod.pod})" if node.blocking_pod else ""
         said[name] = f"{node.state}: {node.reason}{pod}" if node.reason else node.state
-    return AutoscalerVerdicts("Cluster Autoscaler", takes, said, certain=not report.undecided)
+    return AutoscalerVerdicts("Cluster Autoscaler", takes, said, certain=not report.undecided, causes=causes)
 
 
 def prices_of(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:

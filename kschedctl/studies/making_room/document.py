@@ -11,6 +11,7 @@ from kschedctl.reports.make_room import HeldPods, MakeRoom, PlacedPod, PodMove, 
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.basics import kubectl
+from kschedctl.studies.basics.missing_storage_classes import MissingStorageClasses
 from kschedctl.studies.basics.unknown import of_simulation
 from kschedctl.studies.controllers.job_limits import is_of_job
 from kschedctl.studies.making_room.fragmentation import fragmented
@@ -38,6 +39,7 @@ def document(room: RoomMaking) -> MakeRoom:
         ),
         missing=tuple(missing),
         message=_message(simulation, missing),
+        cause=_cause(simulation, missing),
         preempts=_preempts(room),
         commands=tuple(command for part in room.parts for command in _commands(room, part)),
         pools=pool_changes(room.before.view, simulation.view) if room.parts else (),
@@ -95,6 +97,14 @@ def _preempts(room: RoomMaking) -> tuple[str, ...]:
     outcome = stage.simulation().attempt(room.searches[0].wanted)
     pods = room.before.view.pods.objects
     return tuple(pods[victim].key for victim in outcome.victims) if outcome else ()
+
+
+def _cause(simulation: Simulation, missing: Sequence[str]) -> str:
+    """Return which StorageClass the first pod that fits nowhere names in vain, an empty string if it names none."""
+    pods = simulation.view.pods
+    return (
+        MissingStorageClasses(simulation.view.cluster).explain(pods.objects[pods.index[missing[0]]]) if missing else ""
+    )
 
 
 def _message(simulation: Simulation, missing: Sequence[str]) -> str:

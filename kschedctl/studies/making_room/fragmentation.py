@@ -21,11 +21,18 @@ def fragmented(search: PlanSearch) -> Iterator[FragmentedResource]:
 
 
 def _resources(search: PlanSearch) -> Iterator[FragmentedResource]:
+    """Yield the resources of which there is enough on all nodes that have room for one more pod, but on none of them.
+
+    A node at its pod limit has nothing to offer: ``explain`` does not count what is free there either.
+    """
     view, eligible = search.stage.view, search.eligible
-    if eligible is None or not eligible.any():
+    if eligible is None:
+        return
+    free = np.maximum(view.allocatable - view.requested, 0)
+    free = free[eligible & (free[:, view.resources[PODS]] > 0)]
+    if not len(free):
         return
     wanted = view.requests[view.pods.info[search.wanted]]
-    free = np.maximum(view.allocatable - view.requested, 0)[eligible]
     for name, column in view.resources.items():
         total, most = int(free[:, column].sum()), int(free[:, column].max())
         if name != PODS and most < wanted[column] <= total:

@@ -11,14 +11,16 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.workloads import identity
+from kschedctl.reports.fix_costs import CostKind, FixCost, clauses, restart_costs
 from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.basics.patches import json_patch, plain
 from kschedctl.studies.controllers.changed_workloads import Existing
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
 from kschedctl.studies.remedies.fixes.changes import Edited, Fix
+from kschedctl.studies.remedies.fixes.immutable import is_updated
+from kschedctl.studies.remedies.fixes.prices import Price
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, is_resized
-from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
 from kschedctl.studies.remedies.ranking import QueueResult, Ranked, step_of
 from kschedctl.studies.remedies.rollouts import RolledOut
@@ -42,42 +44,65 @@ def remedy_of(
     """
     trial = ranked.trial
     fixes = trial.changes
-    weakens = [*dict.fromkeys(fix.weakens for fix in fixes if fix.weakens)]
     victims = rolled.victims if rolled else trial.victims
-    if victims:
-        harm = f" ({trial.harm})" if trial.harm else ""
-        chain = rolled.chain if rolled else None
-        fates = chain.fates if chain and chain.lost < chain.evicted else ""  # what is lost stands in the harm
-        named = chain.named(victims) if chain else victims
-        weakens.append(f"evicts {', '.join(named)}{harm}{fates}")
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    if needs_values:
-        weakens.insert(0, f"it is not verified: fill in {', '.join(needs_values)} first")
+    costs = [*_given_up(fixes, needs_values), *_evictions(trial, victims, rolled)]
     written = own in trial.edits and _is_written(trial.edits[own])
     patch = _owner_patch(trial, edits or trial.edits, own) if written else None
     if patch is not None and patch.anew and patch.owner.kind == "Job":
-        weakens.append(_deleted_with_job(trial, patch.owner))
+        costs.append(_deleted_with_job(trial, patch.owner))
+    owner, restarts = str(patch.owner) if patch else "", rolled.restarted if rolled else 0
     return Remedy(
         summary=_sentence(fix.text for fix in fixes) + _taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
-        weakens="; ".join(weakens) or None,
+        weakens="; ".join(clauses(costs)) or None,
         opens=trial.opens,
         commands=(*(c for fix in _room_first(fixes, own) for c in fix.commands), *(patch.commands if patch else ())),
         changes=tuple(object_changes(edits or _as_written(trial, own, workload))),
         kinds=tuple(fix.kind for fix in fixes),
         victims=victims,
-        restarts=rolled.restarted if rolled else 0,
+        restarts=restarts,
         chain=rolled.chain if rolled else None,
         alternatives=ranked.alternatives,
-        owner=str(patch.owner) if patch else "",
+        owner=owner,
         owner_patch=dict(patch.patch) if patch else {},
         step=step_of(trial).name.lower(),
-        holds=None if result is None else result.holds,
+        holds=None if result is None or (needs_values and result.holds) else result.holds,
         rivals=result.rivals if result else (),
         also_places=result.also_places if result else (),
         needs_values=needs_values,
         manifests=tuple(dict(manifest) for fix in fixes for manifest in fix.manifests),
+        costs=(*costs, *restart_costs(restarts, owner)),
     )
+
+
+def _given_up(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
+    """Yield which values the fixes need, what to find out before them, and what each of them gives up or loses."""
+    if needs_values:
+        yield FixCost(CostKind.NEEDS_VALUES, f"it is not verified: fill in {', '.join(needs_values)} first")
+    yield from (FixCost(CostKind.CHECK_FIRST, fix.check_first) for fix in fixes if fix.check_first)
+    lost = {fix.weakens for fix in fixes if fix.paid is Price.LOSS}
+    for weakens in dict.fromkeys(fix.weakens for fix in fixes if fix.weakens):
+        yield FixCost(CostKind.LOSES if weakens in lost else CostKind.GIVES_UP, weakens)
+
+
+def _evictions(trial: RemedyTrial, victims: Sequence[str], rolled: RolledOut | None) -> Iterator[FixCost]:
+    """Yield the pods that the scheduler evicts after the fix, with what is lost with them and what becomes of them."""
+    if not victims:
+        return
+    harm = f" ({trial.harm})" if trial.harm else ""
+    chain = rolled.chain if rolled else None
+    fates = chain.fates if chain and chain.lost < chain.evicted else ""  # what is lost stands in the harm
+    named = chain.named(victims) if chain else victims
+    evicted = f"evicts {counted(len(victims), 'pod')}"
+    short = f"{evicted}{harm}{fates}" if len(victims) > FEW_VICTIMS else ""
+    if len(short) > LONGEST_SHORT_COST:
+        short = f"{evicted}, some for good" if chain and chain.lost else evicted
+    yield FixCost(CostKind.EVICTS, f"evicts {', '.join(named)}{harm}{fates}", len(victims), short)
+
+
+FEW_VICTIMS, LONGEST_SHORT_COST = 3, 160
+"""How many evicted pods a short text names at most; how many characters it has at most."""
 
 
 def _taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
@@ -90,11 +115,13 @@ def _taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
     return f": {nodes - 1}{of_nodes} {verb} taken by pods ahead in the queue ({first_few(result.ahead, 1)})"
 
 
-def _deleted_with_job(trial: RemedyTrial, owner: Owner) -> str:
-    """Return which pods are deleted with a Job that has to be created anew, as its template is immutable."""
+def _deleted_with_job(trial: RemedyTrial, owner: Owner) -> FixCost:
+    """Return the cost of the pods that are deleted with a Job, which is created anew as its template is immutable."""
     pods = Existing(trial.scheduler.cluster).of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
-    return f"{owner} is deleted and created anew, with its {counted(len(pods), 'pod')}, {running} of which have a node"
+    verb = "has" if running == 1 else "have"
+    pods_of = f"its {counted(len(pods), 'pod')}, {running} of which {verb} a node"
+    return FixCost(CostKind.DELETES, f"{owner} is deleted and created anew, with {pods_of}", len(pods))
 
 
 def _room_first(fixes: Iterable[Fix], own: ObjectKey) -> list[Fix]:

@@ -14,7 +14,7 @@ from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
 from kschedctl.studies.basics import kubectl
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.basics.patches import of_template, plain, strategic_patch
-from kschedctl.studies.remedies.immutable import is_updated
+from kschedctl.studies.remedies.fixes.immutable import is_updated
 
 SET_AT_ADMISSION = ("priority", "preemptionPolicy")
 BY_UID = ("batch.kubernetes.io/controller-uid", "controller-uid")

@@ -16,8 +16,8 @@ from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.remedies.concerned_pods import changed_nodes, concerned_pods, nodes_for_pods_ahead
 from kschedctl.studies.remedies.fixes.changes import Fix
+from kschedctl.studies.remedies.fixes.immutable import is_updated
 from kschedctl.studies.remedies.fixes.trials import RemedyTrial, Trials, changed_cluster
-from kschedctl.studies.remedies.immutable import is_updated
 from kschedctl.studies.remedies.ranking import CheckedFix, QueueResult, Ranked
 from kschedctl.studies.what_if.settling import all_outcomes, pending, recreate_evicted
 

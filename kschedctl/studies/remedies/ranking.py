@@ -70,14 +70,19 @@ def holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
 
 
 def _goes_before(fix: CheckedFix, other: CheckedFix) -> bool:
-    """Return whether a fix that holds, and was ranked behind one that does not, harms nobody and is no larger.
+    """Return whether a fix that holds goes before a better ranked one that does not.
 
-    A larger one may go before it if it leaves the workload as it is.
+    It does if it harms nobody and either leaves the workload as it is, or is no larger and at most one step dearer.
     """
     if not other.fails or fix.result is None or not fix.result.holds or not harms_nobody(fix.ranked.trial):
         return False
-    changes = fix.ranked.trial.changes
-    return len(changes) <= len(other.ranked.trial.changes) or all(change.paid <= Price.ROOM for change in changes)
+    price, other_price = _dearest(fix), _dearest(other)
+    no_larger = len(fix.ranked.trial.changes) <= len(other.ranked.trial.changes)
+    return price <= Price.ROOM or (no_larger and price <= other_price + 1)
+
+
+def _dearest(fix: CheckedFix) -> Price:
+    return max(change.paid for change in fix.ranked.trial.changes)
 
 
 def harms_nobody(trial: RemedyTrial) -> bool:

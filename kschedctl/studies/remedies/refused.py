@@ -33,6 +33,7 @@ def remedy_of_fix(fix: CreationFix) -> Remedy:
         owner=fix.owner,
         owner_patch=fix.owner_patch,
         restarts=fix.restarts,
+        costs=fix.costs,
     )
 
 

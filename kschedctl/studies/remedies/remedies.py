@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.remedies import Remedies, SearchReport
+from kschedctl.reports.remedies import Remedies, SearchReport, complete_first
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
@@ -73,7 +73,7 @@ def _found(asked: AskedPod, report: Explanation, wishes: RemedyWishes, progress:
     best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials))
     return replace(
         document,
-        remedies=tuple(
+        remedies=complete_first(
             remedy_of(
                 fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
             )
@@ -117,7 +117,7 @@ def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
     search, ranking = searched(asked, RemedyWishes(smallest=True))
     rollouts = Rollouts(asked.workload)
     best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials), SHOWN)
-    shown = tuple(
+    shown = complete_first(
         remedy_of(
             fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
         )

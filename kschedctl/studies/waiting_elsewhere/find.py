@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kschedctl.api.kinds import is_operated
 from kschedctl.api.ownership import Owner
-from kschedctl.cluster import ELSEWHERE, NOT_GIVEN, NOT_LISTED, Cluster
+from kschedctl.cluster import ELSEWHERE, NOT_AMONG_OBJECTS, NOT_GIVEN, NOT_HELD, NOT_LISTED, Cluster
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 from kschedctl.studies.basics.unknown import CREATION
@@ -23,7 +23,8 @@ _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
     waiting_coscheduling_groups,
     waiting_native_groups,
 )
-_NOT_ASKED_FOR = (NOT_GIVEN, NOT_LISTED, "are not in snapshots of that version")
+_NOT_ASKED_FOR = (NOT_GIVEN, NOT_AMONG_OBJECTS, NOT_LISTED, NOT_HELD)
+"""Why kinds are not covered although nobody was refused them."""
 
 
 def find_waiting_elsewhere(

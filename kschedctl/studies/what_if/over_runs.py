@@ -60,7 +60,7 @@ def variation(runs: Sequence[SimulationReport]) -> Variation:
         outcomes=len({_outcome(run) for run in runs}),
         placed=spread(run.placed for run in runs),
         pending=spread(run.unplaced for run in runs),
-        evicted=spread(len(run.evicted) for run in runs),
+        evicted=spread(run.evicted_pods for run in runs),
         workloads=tuple(_workload(runs, i) for i in range(len(runs[0].workloads))),
     )
 

@@ -23,6 +23,7 @@ from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE, 
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.studies.basics.missing_storage_classes import MissingStorageClasses
 
 
 class WaitingPlace(NamedTuple):
@@ -77,15 +78,23 @@ def pending_groups(
 
     ``queues``: with where they wait as things are now.
     """
-    groups: dict[tuple[str, str, str, WaitingPlace], list[str]] = {}
+    groups: dict[tuple[str, str, str, WaitingPlace], list[Pod]] = {}
     for outcome in outcomes:
         if outcome.row < 0:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(owner_of(pod))
             waiting = _waiting(simulation, outcome) if queues else NOWHERE
-            groups.setdefault((workload, outcome.verdict, outcome.message, waiting), []).append(pod.key)
+            groups.setdefault((workload, outcome.verdict, outcome.message, waiting), []).append(pod)
+    classes = MissingStorageClasses(simulation.view.cluster) if groups else None
     return tuple(
-        UnplacedPods(workload, verdict, message, tuple(pods), *waiting)
+        UnplacedPods(
+            workload,
+            verdict,
+            message,
+            tuple(pod.key for pod in pods),
+            *waiting,
+            cause=classes.explain(pods[0]) if classes else "",
+        )
         for (workload, verdict, message, waiting), pods in groups.items()
     )
 

@@ -109,7 +109,10 @@ def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
 
 def _schedulable(pod: Pod) -> Iterator[Advice]:
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
-        text = "The cluster changed since kube-scheduler last refused it; it tries again within 10 s to 5 min"
+        text = (
+            "The cluster changed since kube-scheduler last refused it; it tries again within 5 min of that. "
+            "If the pod waits for longer, audit looks for the fault"
+        )
         yield Advice("AwaitRetry", text)
     elif pod.metadata.creation_timestamp is not None:
         text = "If it stays Pending, is kube-scheduler running? It has not written a verdict on this pod"

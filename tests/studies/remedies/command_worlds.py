@@ -186,6 +186,19 @@ QUOTAS = [
     test_raised_quotas.quota("b", {"cpu": "4"}),
 ]
 
+
+def runtime_class(name: str, sandbox: str = "") -> Json:
+    found: Json = {"kind": "RuntimeClass", "metadata": {"name": name}, "handler": name}
+    if sandbox:
+        found["scheduling"] = {"nodeSelector": {"sandbox": sandbox}}
+    return found
+
+
+def sandboxed(sandbox: str) -> Json:
+    """A pod of a Deployment with what admission has added for its RuntimeClass."""
+    return of("Deployment", "web-0", runtimeClassName="gvisor", nodeSelector={"sandbox": sandbox})
+
+
 MADE: dict[str, World] = {
     **{f"no room for a {kind}": no_room(kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod")},
     "no room for a DaemonSet": daemons(),
@@ -283,6 +296,12 @@ MADE: dict[str, World] = {
         [node("n1"), DATABASE, SHOP, pod(**near(namespaceSelector={"matchLabels": {"team": "shpo"}}))]
     ),
     "a misspelt label of nodes": World([node("n1", disktype="ssd"), pod(**selecting("disktyp", "In", "ssd"))]),
+    "a RuntimeClass for nodes that are not there": World(
+        [node("n1"), runtime_class("gvisor", "gvisor"), runtime_class("kata"), sandboxed("gvisor")], "d/web-0"
+    ),
+    "a RuntimeClass with a misspelt label": World(
+        [node("n1", sandbox="gvisor"), runtime_class("gvisor", "gvsior"), sandboxed("gvsior")], "d/web-0"
+    ),
     "a node that is not ready": World([{**node("n1"), "spec": {"taints": [NOT_READY]}}, pod()]),
     "nodes without a label": World([node("n1", spot="true"), pod(**selecting("spot", "DoesNotExist"))]),
     "a quota's max": World(

@@ -42,21 +42,34 @@ class Operator:
 
     def makes(self, remedy: Remedy) -> str:
         """What is not as it was told; empty where all is. Raises RefusedError for a command that is refused."""
+        store = self.carry_out(remedy)
+        if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
+            return lost[0]
+        workload = workload_of(self.store, self.store.read(self.asked))
+        return self._seen(store, workload, sum(map(ready, pods_of(self.store, workload))), remedy)
+
+    def carry_out(self, remedy: Remedy) -> Store:
+        """Return a copy of the control plane on which the remedy was carried out. Raises RefusedError."""
         store = self.store.copy()
-        workload = workload_of(store, store.read(self.asked))
-        before = sum(map(ready, pods_of(store, workload)))
         _published(store, remedy)
-        for manifest in remedy.manifests:
-            assert creation_refusal(manifest), f"{manifest} is accepted before anybody completes it"
-            store.create(completed(manifest))
-            self._run(store)
         for command in remedy.commands:
             kubectl.run(store, command)
             self._run(store)
+        for manifest in remedy.manifests:
+            assert creation_refusal(manifest), f"{manifest} is accepted before anybody completes it"
+            store.create(completed(manifest))
         self._run(store)
-        if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
-            return lost[0]
-        return self._seen(store, workload, before, remedy)
+        return store
+
+    def is_placed(self, store: Store) -> bool:
+        """Return whether the pod has a node, or its workload has more pods with a node than before."""
+        if self.asked in store.objects:
+            return ready(store.read(self.asked))
+        workload = workload_of(self.store, self.store.read(self.asked))
+        assert workload is not None
+        before = sum(map(ready, pods_of(self.store, workload)))
+        after = sum(map(ready, pods_of(store, store.get(Key.of(workload)))))
+        return after > before or after == workload["spec"].get("replicas")
 
     def accepts(self, remedy: Remedy) -> None:
         """Its changes, as RFC 6902 operations, made by requests to the API server. Raises RefusedError."""
@@ -67,7 +80,8 @@ class Operator:
             if "create" in each:
                 store.create(each["create"])
             elif "delete" in each:
-                store.delete(_key(each["delete"]))
+                if _key(each["delete"]) in store.objects:  # else its owner is gone, and it is with it
+                    store.delete(_key(each["delete"]))
             elif each.get("anew"):
                 new = patched(store.read(_key(each)), each["patch"], "json")
                 del store.objects[_key(each)]

@@ -1,4 +1,4 @@
-"""Random small clusters in which many pods wait, as documents: too little room, taints, cordons, wishes of all sorts."""
+"""Random small clusters in which many pods wait, as documents: little room, taints, cordons, all sorts of wishes."""
 
 from __future__ import annotations
 

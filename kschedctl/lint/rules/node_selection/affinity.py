@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.labels import parse_int64
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
+from kschedctl.api.objects import StorageClass
 from kschedctl.lint.analysis.node_requirements import alternatives
 from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, node_terms
 from kschedctl.lint.framework import documentation as doc
@@ -13,6 +14,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, claim_class
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
 
@@ -70,15 +72,22 @@ def preferred_dead(context: LintContext) -> Iterator[Problem]:
                 )
 
 
-def node_name_pin(workload: Workload) -> Iterator[Problem]:
-    spec = workload.spec
-    if spec.node_name:
-        message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
-        yield workload.problem(("nodeName",), message)
-    elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
-        yield workload.problem(
-            ("nodeSelector", HOSTNAME), f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"
-        )
+def node_name_pin(context: LintContext) -> Iterator[Problem]:
+    waiting_classes = {
+        c.metadata.name for c in context.known(StorageClass) if c.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    }
+    for workload in context.workloads:
+        spec = workload.spec
+        if spec.node_name:
+            claims = (claim for _, claim in context.claims(workload) if not claim.spec.volume_name)
+            unbound = next((claim for claim in claims if claim_class(claim) in waiting_classes), None)
+            message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
+            if unbound is not None:
+                message += f", and claim {unbound.metadata.name} of class {claim_class(unbound)} is never bound"
+            yield workload.problem(("nodeName",), message)
+        elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
+            message = f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"
+            yield workload.problem(("nodeSelector", HOSTNAME), message)
 
 
 def kubelet_settable_label(workload: Workload) -> Iterator[Problem]:
@@ -154,7 +163,7 @@ RULES = (
     Rule(
         "na-node-name-pin",
         WARNING,
-        each_workload(node_name_pin),
+        node_name_pin,
         summary="Pods pinned to one node by name",
         why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
         "never bind. A hostname in nodeSelector ties the workload to one node.",

@@ -55,7 +55,7 @@ class PodInTheWay(Fact, frozen=True):
         >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).words())
         shop/web and 2 more in zone=a, whose anti-affinity keeps out pods matching app=db
         >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").words()
-        "shop/web in zone=a, which the pod's own anti-affinity to app=web keeps away from"
+        "shop/web in zone=a matches the pod's own anti-affinity (app=web)"
         >>> PodInTheWay().words()
         'a nominated pod is in the same topology'
         """
@@ -65,4 +65,5 @@ class PodInTheWay(Fact, frozen=True):
         if self.of_existing_pod:
             kept_out = f"pods matching {self.selector}" if self.selector else "all pods"
             return f"{pods}, whose anti-affinity keeps out {kept_out}"
-        return f"{pods}, which the pod's own anti-affinity to {self.selector or 'all pods'} keeps away from"
+        verb = "match" if self.others else "matches"
+        return f"{pods} {verb} the pod's own anti-affinity ({self.selector or 'all pods'})"

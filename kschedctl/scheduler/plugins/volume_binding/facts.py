@@ -147,13 +147,13 @@ class NotEnoughStorage(Fact, frozen=True):
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, "0", 0, "r1", "csi.test").words().partition(", ")[2]
         'csi.test publishes 0 there (CSIStorageCapacity r1), and its CSIDriver says storageCapacity: true'
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").words().partition(", ")[2]
-        'of which no CSIStorageCapacity exists, though CSIDriver csi.test says storageCapacity: true'
+        'of which no CSIStorageCapacity has any, though CSIDriver csi.test says storageCapacity: true'
         """
         wanted = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
         if self.largest is None:
             if self.driver and not self.pools:
                 says = f"CSIDriver {self.driver} says storageCapacity: true"
-                return f"{wanted}, of which no CSIStorageCapacity exists, though {says}"
+                return f"{wanted}, of which no CSIStorageCapacity has any, though {says}"
             return f"{wanted}, of which no CSIStorageCapacity is known for the node"
         if self.largest == 0 and self.driver:
             published = f"{self.driver} publishes 0 there (CSIStorageCapacity {self.capacity})"

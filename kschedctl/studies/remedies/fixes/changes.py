@@ -52,6 +52,8 @@ class Fix:
     price: Price | None = None
     times: Callable[[int], Fix] | None = None
     """The fix with so many nodes in place of one, if it adds a node."""
+    check_first: str = ""
+    """What to find out before the commands are run, as a clause that the text says, too; empty for nothing."""
     needs_values: tuple[str, ...] = ()
     manifests: tuple[JsonObject, ...] = ()
 

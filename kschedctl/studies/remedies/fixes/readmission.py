@@ -13,7 +13,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.studies.controllers.pod_defaults import PodDefaults
-from kschedctl.studies.remedies.immutable import is_updated
+from kschedctl.studies.remedies.fixes.immutable import is_updated
 
 
 def readmit(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:

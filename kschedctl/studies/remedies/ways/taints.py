@@ -55,6 +55,7 @@ def cordoned(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         commands=(kubectl.run("describe", "node", name), kubectl.run("uncordon", name)),
         variant_of="uncordon",
         where=name,
+        check_first=f"find out first why node {name} is cordoned",
     )
 
 
