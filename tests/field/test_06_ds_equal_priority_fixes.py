@@ -22,4 +22,3 @@ def test_a_class_that_exists_is_used_first(capsys: pytest.CaptureFixture[str], c
 def test_a_class_is_created_if_none_was_read(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, "06-ds-equal-priority/in.yaml"))
     assert fixes.startswith("Create PriorityClass node-agents (1,000,000 instead of 0) and use it")
-    assert " 2 Move shop/bulk-9f-" in fixes
