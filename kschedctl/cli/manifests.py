@@ -186,7 +186,7 @@ def _tell_custom_resources(reading: ReadResult) -> None:
     }
     if unknown:
         listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])
-        log.warning("note: not checked: %s: their operators create pods, whose shape kschedctl cannot know", listed)
+        log.warning("note: not checked: %s, whose operators create pods of a shape that kschedctl cannot know", listed)
 
 
 def _tell_kustomizations(reading: ReadResult) -> None:

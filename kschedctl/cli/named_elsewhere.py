@@ -46,6 +46,19 @@ def report_named_elsewhere(
     )
 
 
+def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
+    """Return the report about what files add to a cluster and waits elsewhere, None if they add nothing such."""
+    entries = tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
+    if not entries:
+        return None
+    return PendingPods(
+        scope="",
+        waiting_elsewhere=entries,
+        asked_about=tuple(entry.resource for entry in entries),
+        undecided=is_not_checked(entries),
+    )
+
+
 def pods_of_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
     """Return the words with each PodGroup that has pods without a node replaced by these pods."""
     home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE

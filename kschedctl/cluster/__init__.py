@@ -67,6 +67,8 @@ NOT_GIVEN = "were not among the files"
 NOT_AMONG_OBJECTS = "were not among the objects"
 NOT_LISTED = "were not read"
 NOT_HELD = "are not in snapshots of that version"
+NOT_ASKED_FOR = (NOT_GIVEN, NOT_AMONG_OBJECTS, NOT_LISTED, NOT_HELD)
+"""Why kinds are not covered although nobody was refused them."""
 NOT_REPLAYED = Gap("that a driver's controller allocates are not replayed")
 
 

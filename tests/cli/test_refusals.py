@@ -141,6 +141,10 @@ spec:
     ]
 
 
+DECLINED = "--assume-namespaces=false"
+"""Missing namespaces are missing, as the API server says."""
+
+
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
@@ -170,15 +174,16 @@ spec:
 def test_what_admission_refuses(run: Run, write: Write, command: str, manifest: Json, said: str) -> None:
     """The same words, and the same exit code, of whatever asks about the pod."""
     path = write(manifest, name="pod.json")
-    found = run(command, "-f", write(*WORLD), "-f", path)
+    found = run(command, "-f", write(*WORLD), "-f", path, DECLINED)
     assert (found.code, found.err) == (1, "")
     assert f"Not created: 1 of 1 pod (1 wanted, 0 there): {in_brief(said)}" in " ".join(found.out.split())
-    asked = run(command, "-f", write(*WORLD), "-f", path, "-o", "json")
+    asked = run(command, "-f", write(*WORLD), "-f", path, DECLINED, "-o", "json")
     report = json.loads(asked.out)
     (lacking,) = report["notCreated"] if command == "simulate" else [report["notCreated"]]
     assert [each["message"] for each in lacking["failures"]] == [said]
     for other in ("wakes", "sampling", "remedies"):
-        found = run(other, "pod/web", "-n", manifest["metadata"]["namespace"], "-f", write(*WORLD), "-f", path)
+        in_namespace = ("-n", manifest["metadata"]["namespace"])
+        found = run(other, "pod/web", *in_namespace, "-f", write(*WORLD), "-f", path, DECLINED)
         assert (found.code, found.err) == (1, "")
         assert f"Not created: 1 of 1 pod (1 wanted, 0 there): {in_brief(said)}" in " ".join(found.out.split())
 

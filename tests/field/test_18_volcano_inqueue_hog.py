@@ -46,4 +46,4 @@ def test_overviews_list_it(command: list[str], capsys: pytest.CaptureFixture[str
 
 def test_a_group_whose_pods_exist_is_explained_by_them(capsys: pytest.CaptureFixture[str]) -> None:
     main(["explain", "podgroup/big", "-n", "ml", "-f", str(SITUATION)])
-    assert "2 Insufficient nvidia.com/gpu" in capsys.readouterr().out
+    assert "2 Insufficient nvidia.com/gpu" in " ".join(capsys.readouterr().out.split())

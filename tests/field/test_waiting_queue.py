@@ -13,11 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from applied import apply
 from held_fixes import HeldFixes
 
 from kschedctl import Cluster
 from kschedctl.library.pods import explain
+from kschedctl.library.remedies import pending_remedies
 from kschedctl.reports.remedies import Remedy
+from kschedctl.studies.making_room.make_room import make_room
+from kschedctl.studies.making_room.room import RoomWishes
+from kschedctl.studies.simulate import simulate
 
 RECORDING = Path(__file__).parent / "queue" / "waiting-73.json.gz"
 
@@ -64,3 +69,25 @@ def test_who_takes_the_room_is_named_where_no_fix_holds() -> None:
     assert any(rival.startswith("pend/cpu-mid-") for rival in fix.rivals)
     assert "takes the room first" in fix.drawbacks[0]
     assert "takes the room first" in fix.shortened().but
+
+
+def test_changes_for_all_waiting_pods_clear_those_that_they_promise() -> None:
+    """The changes of ``remedies -A``, applied to the objects, place the pods that they are said to clear."""
+    report = pending_remedies(Cluster.from_objects(documents()))
+    changed = documents()
+    for chosen in report.chosen:
+        changed = apply(chosen.remedy, changed)
+    placed = simulate(Cluster.from_objects(changed), [], pending=True).placements
+    promised = {pod for chosen in report.chosen for pod in chosen.clears}
+    assert len(promised) == report.cleared > 10
+    assert promised <= placed.keys()
+
+
+def test_explain_and_make_room_say_the_same_of_what_is_free_on_one_node() -> None:
+    """general-a6 has 2200m cpu left but no pod slot, so the most that a node offers is 600m, on general-c2."""
+    cluster = Cluster.from_objects(documents())
+    room = make_room(cluster, ["pend/cpu-big"], RoomWishes(seconds=0.5))
+    (cpu,) = [resource for resource in room.fragmented if resource.resource == "cpu"]
+    cause = explain(cluster, "pend/cpu-big").causes[0]
+    assert "600m free of 4000m" in cause.fact
+    assert cpu.on_one == 600

@@ -14,7 +14,7 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.named_elsewhere import pods_of_groups, report_named_elsewhere
+from kschedctl.cli.named_elsewhere import pods_of_groups, report_named_elsewhere, report_new_resources
 from kschedctl.cli.option_groups.autoscalers import Autoscalers
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
@@ -150,6 +150,8 @@ class _Question(msgspec.Struct, frozen=True):
             return self._explained(subjects.named(inquiry, words, self.scope, self.source), inquiry)
         if of_files := subjects.of_files(inquiry, self.scope):
             return self._explained(of_files, inquiry)
+        if inquiry.around and (of_operators := report_new_resources(inquiry.cluster, now)):
+            return of_operators
         if self.supposed:
             raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")
         scope = in_context(self.scope, self.source, inquiry.cluster)

@@ -16,8 +16,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.observed.api_server import without_place
 from kschedctl.api.observed.autoscaler import without_names
 from kschedctl.api.pod_table import PodTable
+from kschedctl.cluster import ELSEWHERE, NOT_ASKED_FOR, Cluster, Gap
 from kschedctl.cluster import FIELDS as KINDS
-from kschedctl.cluster import Cluster, Gap
 from kschedctl.scheduler.configuration.document import parse_document
 from kschedctl.sources.anonymize.configuration import configuration_under_pseudonyms
 from kschedctl.sources.anonymize.expressions import Expressions
@@ -91,12 +91,20 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         configuration=None
         if cluster.configuration is None
         else configuration_under_pseudonyms(cluster.configuration, rewriter),
-        gaps={kind: Gap(UNREAD, rewriter.name(gap.namespace)) for kind, gap in gaps.items()},
+        gaps={kind: Gap(_why_unread(kind, gap), rewriter.name(gap.namespace)) for kind, gap in gaps.items()},
         provenance=provenance,
         origins={},
         warnings=(),
         **objects,
     )
+
+
+def _why_unread(kind: str, gap: Gap) -> str:
+    """Return why a kind is not covered, without an API server's words.
+
+    Whether anybody asked for the kinds of what waits elsewhere stays: files need not hold them.
+    """
+    return gap.why if kind in ELSEWHERE and gap.why in NOT_ASKED_FOR else UNREAD
 
 
 def _containers(text: str, rewriter: Rewriter) -> str:

@@ -61,14 +61,14 @@ OLDEST_NAMESPACE = "/api/v1/namespaces/kube-system"
 RIGHTS = "kschedctl needs to get, list and watch them: see kschedctl help rights"
 
 
-class _ApiGroup(msgspec.Struct, frozen=True):
+class _ServedGroup(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class _ApiGroupList(msgspec.Struct, frozen=True):
+class _ServedGroups(msgspec.Struct, frozen=True):
     """The API groups of a server, as ``/apis`` lists them."""
 
-    groups: tuple[_ApiGroup, ...]
+    groups: tuple[_ServedGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def served_groups(server: Server) -> frozenset[str] | None:
     A custom resource definition whose group is not among these is not installed, so there are no such objects.
     """
     try:
-        groups = server.decoded("/apis", None, json_decoder(_ApiGroupList).decode).groups
+        groups = server.decoded("/apis", None, json_decoder(_ServedGroups).decode).groups
     except (RefusedError, ClusterError) as error:
         log.info("API groups: %s", error)
         return None
@@ -290,7 +290,7 @@ def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) ->
             pass
     if kind in ESSENTIAL:
         raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
-    if refused.code == NOT_FOUND and (kind in HOOKS or is_foreign(KINDS[kind].versions[0])):
+    if refused.code == NOT_FOUND and (kind in (*HOOKS, *ELSEWHERE) or is_foreign(KINDS[kind].versions[0])):
         return None, None  # nobody can have created one
     no_api = f"are not served in {' or '.join(KINDS[kind].versions)}"
     return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")

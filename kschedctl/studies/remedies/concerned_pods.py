@@ -88,18 +88,14 @@ def nodes_for_pods_ahead(trial: RemedyTrial) -> int:
     assert trial.cycle is not None
     view, row = trial.cycle.view, len(trial.scheduler.view.nodes)
     simulation = Simulation(trial.scheduler, view.fork())
-    last = view.pods.index.get(trial.own.key)
-    key = (-trial.cycle.info.priority, len(view.pods) if last is None else last)
-    waiting = [
-        position
-        for position in pending(simulation)
-        if (-view.pods.infos[int(view.pods.info[position])].priority, position) < key
-    ]
+    at = view.pods.index.get(trial.own.key)
+    turn = (-trial.cycle.info.priority, len(view.pods) if at is None else at)
+    turns = {
+        position: (-int(view.pods.priority[view.pods.info[position]]), position) for position in pending(simulation)
+    }
     free = view.allocatable[row] - view.requested[row]
     nodes = [free.copy()]
-    for position in sorted(
-        waiting, key=lambda position: (-view.pods.infos[int(view.pods.info[position])].priority, position)
-    ):
+    for position in sorted((position for position in turns if turns[position] < turn), key=turns.__getitem__):
         number = int(view.pods.info[position])
         if not _may_fit(simulation, position, view.pods.infos[number], np.array([row], np.int32)):
             continue

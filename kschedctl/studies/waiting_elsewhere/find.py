@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kschedctl.api.kinds import is_operated
 from kschedctl.api.ownership import Owner
-from kschedctl.cluster import ELSEWHERE, NOT_AMONG_OBJECTS, NOT_GIVEN, NOT_HELD, NOT_LISTED, Cluster
+from kschedctl.cluster import ELSEWHERE, NOT_ASKED_FOR, Cluster
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 from kschedctl.studies.basics.unknown import CREATION
@@ -23,8 +23,6 @@ _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
     waiting_coscheduling_groups,
     waiting_native_groups,
 )
-_NOT_ASKED_FOR = (NOT_GIVEN, NOT_AMONG_OBJECTS, NOT_LISTED, NOT_HELD)
-"""Why kinds are not covered although nobody was refused them."""
 
 
 def find_waiting_elsewhere(
@@ -60,5 +58,5 @@ def unread_elsewhere(cluster: Cluster) -> tuple[UnknownKind, ...]:
     Files and snapshots need not hold these kinds, and a cluster without a custom resource definition has none. Custom
     resources of operators leave the verdict as it is.
     """
-    gaps = ((kind, gap) for kind in ELSEWHERE if (gap := cluster.gap(kind)) and not gap.why.startswith(_NOT_ASKED_FOR))
+    gaps = ((kind, gap) for kind in ELSEWHERE if (gap := cluster.gap(kind)) and not gap.why.startswith(NOT_ASKED_FOR))
     return tuple(UnknownKind(kind, gap.why, CREATION if is_operated(kind) else VERDICT) for kind, gap in gaps)

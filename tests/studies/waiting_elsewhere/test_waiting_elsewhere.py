@@ -129,7 +129,7 @@ def test_a_gang_without_enough_pods_is_told() -> None:
 
 def test_simulate_counts_new_custom_resources() -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
-    node["status"] = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}  # type: ignore[assignment]
+    node["status"] = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
     new = {**KAFKA, "metadata": {"name": "x", "namespace": "shop"}}
     spec = {"containers": [{"name": "c", "image": "x"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}

@@ -1,0 +1,75 @@
+"""What is read of a live cluster about what waits elsewhere: API groups are asked for first, then their objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_server import Answer, Response, for_path, kubeconfig, replayed, serving, status
+from live_fixtures import nobody  # noqa: F401 - a fixture
+
+from kschedctl.api.kinds import KINDS
+from kschedctl.cli.main import main
+from kschedctl.sources.live.lists import paths
+
+NO_QUOTA = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "no quota"}
+WORKLOAD = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "Workload",
+    "metadata": {"name": "high", "namespace": "ai", "uid": "w1"},
+    "status": {
+        "conditions": [{"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "no quota"}]
+    },
+}
+
+
+def groups(*names: str) -> Answer:
+    document = {"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": name} for name in names]}
+    return for_path("/apis", Response(body=json.dumps(document).encode()))
+
+
+def listed(kind: str, *items: dict[str, Any]) -> Answer:
+    version, own = KINDS[kind].versions[0], KINDS[kind].kind
+    document = {"kind": f"{own}List", "apiVersion": version, "metadata": {"resourceVersion": "7"}, "items": items}
+    return for_path(next(paths(kind)), Response(body=json.dumps(document).encode()))
+
+
+@pytest.fixture
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., tuple[int, dict[str, Any], list[str]]]:
+    """Return the exit code, the report and the paths that were asked for by ``explain -A -o json``."""
+
+    def run(*answers: Answer) -> tuple[int, dict[str, Any], list[str]]:
+        with serving(*answers, replayed) as api:
+            monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
+            code = main(["explain", "-A", "-o", "json"])
+            return code, json.loads(capsys.readouterr().out), [path for _, path, _ in api.requests]
+
+    return run
+
+
+def elsewhere_unknown(report: dict[str, Any]) -> set[str]:
+    return {each["kind"] for each in report["unknown"]} & {"KueueWorkload", "ClusterQueue", "Kafka", "VolcanoQueue"}
+
+
+def test_groups_that_are_not_served_are_absent_and_not_asked_for(run: Any) -> None:
+    _, report, asked = run(groups("apps", "batch"))
+    assert not [path for path in asked if "kueue" in path or "strimzi" in path]
+    assert elsewhere_unknown(report) == set()
+
+
+def test_a_waiting_workload_is_read(run: Any) -> None:
+    code, report, _ = run(groups("kueue.x-k8s.io"), listed("KueueWorkload", WORKLOAD))
+    (entry,) = report["waitingElsewhere"]
+    assert (code, entry["resource"]) == (1, "Workload ai/high")
+    assert entry["conditions"][0]["message"] == "no quota"
+
+
+def test_what_one_may_not_read_is_unknown(run: Any) -> None:
+    kinds = [path for kind in ("KueueWorkload",) for path in (next(paths(kind)), next(paths(kind, "default")))]
+    _, report, _ = run(groups("kueue.x-k8s.io"), *(for_path(path, status(403, "forbidden")) for path in kinds))
+    assert elsewhere_unknown(report) == {"KueueWorkload"}
