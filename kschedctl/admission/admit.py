@@ -7,6 +7,7 @@ LimitRanges and ResourceQuotas are gone through in random order: what else may c
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import permutations
 from typing import Any, TypeVar
@@ -164,6 +165,7 @@ class _Try:
                 inner = inner[step]
             del inner[field.path[-1]]
         if request.is_pod:
+            _check_priority_type(request)
             self.warnings += _fractions(request)
         meta = request.obj.setdefault("metadata", {})
         request.name = meta.get("name") or meta.get("generateName") or ""
@@ -309,3 +311,32 @@ _VALIDATING: Sequence[tuple[str, Plugin]] = (
     ("RuntimeClass", runtime_class.check),
     ("ResourceQuota", resource_quota.check),
 )
+
+
+def _check_priority_type(request: AdmissionRequest) -> None:
+    """Raise NotAdmittedError if the pod's priority is no int32: the API server cannot decode such an object."""
+    spec = request.obj.get("spec")
+    priority = spec.get("priority") if isinstance(spec, dict) else None
+    if priority is None:
+        return
+    is_integer = isinstance(priority, int) and not isinstance(priority, bool)
+    if is_integer and INT32_MIN <= priority <= INT32_MAX:
+        return
+    match priority:
+        case bool():
+            value = "bool"
+        case str():
+            value = "string"
+        case int() | float():
+            value = f"number {json.dumps(priority)}"
+        case list():
+            value = "array"
+        case _:
+            value = "object"
+    version = request.obj.get("apiVersion", "v1")
+    cannot = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
+    target = "Go struct field PodSpec.spec.priority of type int32"
+    raise NotAdmittedError(BAD, f"{cannot}: json: cannot unmarshal {value} into {target}")
+
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1

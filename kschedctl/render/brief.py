@@ -52,7 +52,7 @@ def to_brief(document: Document, style: Style) -> str:
 
 
 def _end_cut_list(parts: list[BriefText], wrapped: list[list[str]], kept: set[int], total: int) -> None:
-    """Add how many of the ``total`` entries are left out, instead of the last entry if no line is free."""
+    """Add the number of entries that are left out of ``total``, in place of the last entry if there is no room."""
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in kept]
     if not entries or len(entries) == total:
         return

@@ -160,7 +160,7 @@ class Provisioning(Report, frozen=True):
     rivals: tuple[str, ...] = ()
     """Waiting pods for which no node is launched, and that take room on the new nodes."""
     enough: int | None = None
-    """How many new nodes would be enough, if pods are still pending; None if no number that limits allow is."""
+    """How many new nodes would be enough, if pods are still pending; None if none that further runs add is."""
     node_classes: dict[str, str] = {}
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False

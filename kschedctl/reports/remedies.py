@@ -18,7 +18,7 @@ from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 OWNERS = {"author": "app", "operator": "platform"}
 """Who makes a change: the team of the workload, or that of the cluster."""
@@ -210,7 +210,8 @@ class RemediesOfMany(Report, frozen=True):
         number = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
         changes = " with this change" if number == 1 else f" with these {number} changes"
         how = changes if self.chosen else ": nothing was found that helps more"
-        cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} get a node"
+        get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
+        cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
         return (f"{cleared}{how}{doubt(self.unknown)}",)
 
     def summarized(self, summary: Summary) -> Summary:

@@ -122,7 +122,7 @@ class ScaleUp(Report, frozen=True):
     rivals: tuple[str, ...] = ()
     """Waiting pods for which no group grows now, and that take room on the new nodes."""
     enough: int | None = None
-    """How many new nodes would be enough, if pods are still pending; None if no number that groups allow is."""
+    """How many new nodes would be enough, if pods are still pending; None if none that further loops add is."""
     seen_groups: bool = False
     sources: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()

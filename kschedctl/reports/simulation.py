@@ -222,7 +222,8 @@ class SimulationReport(Report, frozen=True):
         if runs and runs.placed.least < runs.placed.most:
             placed = str(runs.placed)
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
-        sentence = f"{placed} of {counted(total, 'pod')} {'gets' if total == 1 else 'get'} a node{self._besides}"
+        get = "gets" if total == 1 or placed == "1" else "get"
+        sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._besides}"
         sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{doubt(self.unknown)}"
         if self.growth:
             return self._with_growth(self.growth)

@@ -14,25 +14,31 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.snapshot.node_order import ZONE
 from kschedctl.studies.basics.edits import added
 from kschedctl.studies.what_if.settling import Settled, settle
+from kschedctl.text.counts import counted
 
 MOST_LOOPS = 100
-UNFINISHED = f"after {MOST_LOOPS} loops it still adds nodes"
+UNFINISHED = "after {} it still adds nodes"
 
 
 def grow(
-    cluster: Cluster, autoscaler: Autoscaler, call_extender: CallExtender | None = None, *, explains: bool = False
+    cluster: Cluster,
+    autoscaler: Autoscaler,
+    call_extender: CallExtender | None = None,
+    *,
+    explains: bool = False,
+    most_loops: int | None = None,
 ) -> NodeGrowth:
     """Return what becomes of the pods that wait in a cluster at rest. Raises InputError.
 
     With ``explains``, the autoscaler is asked what keeps its groups or pools from making nodes for the pods that
-    never get one.
+    never get one. ``most_loops`` bounds the loops of the autoscaler.
     """
     begin = settle(cluster, call_extender=call_extender)
     pools: dict[str, str] = {}
     rest, loops = begin, 0
     new = autoscaler.grow(rest.cluster)
     evicted = 0
-    while new.nodes and loops < MOST_LOOPS:
+    while new.nodes and loops < (MOST_LOOPS if most_loops is None else most_loops):
         loops += 1
         pools |= {node.metadata.name: pool for pool, nodes in new.nodes.items() for node in nodes}
         rest = settle(with_nodes(rest.cluster, new), call_extender=call_extender)
@@ -50,7 +56,7 @@ def grow(
         placements=placements,
         evicted=evicted,
         sources=autoscaler.sources,
-        doubts=(*autoscaler.doubts, *([UNFINISHED] if new.nodes else [])),
+        doubts=(*autoscaler.doubts, *([UNFINISHED.format(counted(loops, "loop"))] if new.nodes else [])),
     )
 
 

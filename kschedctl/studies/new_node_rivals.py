@@ -14,6 +14,8 @@ from kschedctl.reports.new_node import NewNode, QueueShare
 from kschedctl.studies.growth import grow, with_nodes
 from kschedctl.studies.what_if.settling import settle
 
+MOST_LOOPS = 10
+"""How many loops of the autoscaler are replayed to find out how many nodes are enough."""
 MOST_WAITING = 300
 """With more pods waiting, their queue is not replayed for a single pod: the answer for all pods tells it."""
 
@@ -31,14 +33,14 @@ def count_waiting_pods(
     if not waiting or waiting > MOST_WAITING:
         return new_node
     cluster = replace(cluster, pods=cluster.pods.with_changes({key: as_refused(pod)}))
-    growth = grow(cluster, autoscaler)
+    growth = grow(cluster, autoscaler, most_loops=MOST_LOOPS)
     if not growth.nodes:
         return new_node
     rivals = _find_rivals(cluster, pod, growth)
     if pod.key in growth.placements:
         share = QueueShare(growth.nodes, rivals, True, growth.nodes, growth.sentence)
     else:
-        enough = grow(cluster, without_limits())
+        enough = grow(cluster, without_limits(), most_loops=MOST_LOOPS)
         share = QueueShare(
             growth.nodes, rivals, False, enough.nodes if pod.key in enough.placements else None, growth.sentence
         )
@@ -53,7 +55,7 @@ class QueueAfterGrowth(NamedTuple):
     rivals: tuple[str, ...]
     """Pods for which no node was made, and that take room on the new nodes."""
     enough: int | None
-    """How many new nodes would be enough, if pods are still pending."""
+    """How many new nodes would be enough, if pods are still pending; None if none that further loops add is."""
 
 
 def queue_with_new_nodes(
@@ -74,7 +76,7 @@ def queue_with_new_nodes(
         for pod in rest.cluster.pods
         if pod.key in waited and pod.key not in wanted and pod.spec.node_name and pod.spec.node_name not in there
     )
-    more = grow(rest.cluster, autoscaler)
+    more = grow(rest.cluster, autoscaler, most_loops=MOST_LOOPS)
     enough = sum(map(len, new.nodes.values())) + more.nodes
     return QueueAfterGrowth(still_pending, rivals, enough if still_pending.keys() <= more.placements.keys() else None)
 

@@ -14,6 +14,15 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def agreeing(number: int, singular: str, plural: str) -> str:
+    """Return the form of a verb that agrees with the number.
+
+    >>> agreeing(1, "gets", "get"), agreeing(0, "gets", "get")
+    ('gets', 'get')
+    """
+    return singular if number == 1 else plural
+
+
 def first_of(names: Sequence[str]) -> str:
     """The first, and how many more there are, so that a Deployment of hundreds stays a line.
 

@@ -28,6 +28,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 NOTHING_PROMISED = np.zeros(0, np.int64)
 
+OTHER_NODES = "the pod asks for other nodes by name"
+
 
 class FilterRefusal(NamedTuple):
     """The plugin that refuses a pod on a node, and its reasons: none where PreFilter merely names other nodes."""
@@ -157,17 +159,14 @@ class ClusterSnapshot:
         return FilterRefusal(plugin, status.reasons)
 
     def figures(self, position: Position, row: Row) -> str | None:
-        """Return the figures behind a refusal on a node that exists, as far as facts tell; None if it takes the pod.
-
-        There are none if the pod asks for other nodes by their names.
-        """
+        """Return the figures behind a refusal on a node that exists, as far as facts tell; None if it takes the pod."""
         before, filtered = self._ask(position)
         if filtered is None or self.refusal(position, row) is None:
             return None if filtered is not None else ""
         view, rows = self._now()
         here = int(rows[row])
         if before.node_names is not None and view.nodes.names[here] not in before.node_names:
-            return ""
+            return OTHER_NODES
         if filtered.first[here] < 0:
             return ""
         plugin = filtered.order[filtered.first[here]]

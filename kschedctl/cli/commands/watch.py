@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -103,13 +105,33 @@ def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Se
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--metrics", hint="-o openmetrics prints once")
     least = seconds_of(every, "--every")
-    with MetricsServer(address) as served:
+    with _until_sigterm(), MetricsServer(address) as served:
         for cluster in followed(source, None, EVERYTHING, every=least):
             started = time.monotonic()
             now = datetime.now(UTC).isoformat(timespec="seconds")
             served.show(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)
             time.sleep(max(least, time.monotonic() - started))  # no more than half of a processor
     return SCHEDULES
+
+
+class _TerminatedError(Exception):
+    """SIGTERM was received."""
+
+
+@contextmanager
+def _until_sigterm() -> Iterator[None]:
+    """Leave the block on SIGTERM, by which Kubernetes and systemd end a server in order."""
+
+    def end(*_: object) -> None:
+        raise _TerminatedError
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except _TerminatedError:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _shapes(names: Sequence[str]) -> list[JsonObject]:

@@ -24,6 +24,7 @@ from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_a
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+from kschedctl.text.counts import agreeing, counted
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
 _SPLIT = (
@@ -171,7 +172,8 @@ def taint_nobody_tolerates(context: LintContext) -> Iterator[Problem]:
                 where.setdefault(taint, []).append(row)
     for taint, rows in where.items() if context.all_known("Pod") else ():
         if not any(tolerated(tolerations, taint) for tolerations in specific):
-            message = f"no pod tolerates {taint}, which {len(rows):,} nodes have: they stay empty"
+            have, stay = agreeing(len(rows), "has", "have"), agreeing(len(rows), "it stays", "they stay")
+            message = f"no pod tolerates {taint}, which {counted(len(rows), 'node')} {have}: {stay} empty"
             yield Subject("Node", nodes.names[rows[0]]).problem(("spec", "taints"), message)
 
 
@@ -189,9 +191,8 @@ def tolerate_without_attract(context: LintContext) -> Iterator[Problem]:
             usable = facts.eligible(workload) & _offering(context, workload)
             elsewhere = usable & ~tainted
             if (usable & tainted).any() and elsewhere.any():
-                message = (
-                    f"tolerates the taint of {tainted.sum():,} nodes, but may also go to {elsewhere.sum():,} others"
-                )
+                others = counted(elsewhere.sum(), "other")
+                message = f"tolerates the taint of {counted(tainted.sum(), 'node')}, but may also go to {others}"
                 yield workload.problem(("tolerations", i), message)
 
 
@@ -205,7 +206,8 @@ def special_hardware_untainted(context: LintContext) -> Iterator[Problem]:
         untainted = offering & ~repelled
         if is_extended(name) and untainted.any() and not offering.all():
             first = view.nodes.names[int(np.flatnonzero(untainted)[0])]
-            message = f"{untainted.sum():,} nodes with {name} have no taint: pods that need none fill them"
+            have = agreeing(untainted.sum(), "has", "have")
+            message = f"{counted(untainted.sum(), 'node')} with {name} {have} no taint: pods that need none fill them"
             yield Subject("Node", first).problem(("spec", "taints"), message)
 
 

@@ -60,10 +60,10 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     (title,) = report.first_line()
     table = section(title, *_causes(report.groups, style), *_plot(report, style))
     return (
+        *table,
         *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *upstream_fault_lines(report.upstream_faults),
         *lacking,
-        *table,
         *waiting,
         *extended_lines(report.extended),
         *(growth_in_brief(report.growth, style) if report.growth else ()),

@@ -18,6 +18,7 @@ from kschedctl.render.page import (
 from kschedctl.render.tables import Row, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.pod_group import GroupOfTree, GroupTreeReport, MemberReport, PlacementReport, PodGroupReport
+from kschedctl.text.counts import agreeing
 
 SHOWN = 10
 TONES = {"Placed": Tone.GOOD, "Preempting": Tone.WARNING, "Gated": Tone.WARNING, "Terminating": Tone.WARNING}
@@ -75,7 +76,7 @@ def _policy(group: PodGroupReport) -> str:
 
 def _outcome(group: PodGroupReport) -> str:
     there = f"{group.pods} exist, {group.scheduled} of them with a node"
-    return f"{there}, {group.missing} are missing" if group.missing else there
+    return f"{there}, {group.missing} {agreeing(group.missing, 'is', 'are')} missing" if group.missing else there
 
 
 def _of_other_project(group: PodGroupReport) -> Iterator[Block]:

@@ -24,7 +24,9 @@ def still_pending_table(
     verb = "takes" if len(rivals) == 1 else "take"
     parts = (
         f"{counted(len(rivals), 'pod')} ahead in the queue {verb} their room: {first_few(rivals)}" if rivals else "",
-        f"{counted(enough, 'new node')} would be enough" if enough is not None else "no number of new nodes is enough",
+        f"{counted(enough, 'new node')} would be enough"
+        if enough is not None
+        else "what the autoscaler adds in its next loops does not place them",
     )
     return (
         *table_of(rows, columns, lambda row: row, style, title="Pending all the same, once these nodes are there"),

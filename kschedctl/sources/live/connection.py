@@ -19,6 +19,7 @@ from urllib.request import getproxies_environment
 
 import urllib3
 import yaml
+from urllib3.exceptions import InsecureRequestWarning
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject
@@ -224,6 +225,8 @@ def _is_here(name: str) -> bool:
 
 def _pool(configuration: Configuration) -> urllib3.PoolManager:
     rest = import_module("kubernetes.client.rest")
+    if not configuration.verify_ssl:  # the kubeconfig says so; kubectl is silent about it, too
+        urllib3.disable_warnings(InsecureRequestWarning)
     try:
         return with_limits(rest.RESTClientObject(configuration).pool_manager)
     except (OSError, ValueError) as error:

@@ -345,5 +345,8 @@ def _words(error: BaseException) -> str:
     context = None if error.__suppress_context__ else error.__context__
     inner = getattr(error, "reason", None) or context or error
     text = str(inner if isinstance(inner, BaseException) else error)
-    words = text.rpartition("] ")[2].rpartition("Failed to establish a new connection: ")[2]
+    wrapping, _, inside = text.rpartition("] ")
+    if wrapping.count("(") > wrapping.count(")"):  # "Failed to resolve 'x' ([Errno -2] Name or service not known)"
+        inside = inside.removesuffix(")")
+    words = inside.rpartition("Failed to establish a new connection: ")[2]
     return shortened(words) or type(error).__name__

@@ -168,7 +168,9 @@ def _unreached(error: Exception, shown: str, limit: Limit, seconds: float) -> Cl
         return ClusterError("not a server address", where=shown)
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
-    words = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")[2]
+    wrapping, _, words = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")
+    if wrapping.count("(") > wrapping.count(")"):  # "Failed to resolve 'x' ([Errno -2] Name or service not known)"
+        words = words.removesuffix(")")
     what = shown_url(shortened(words or text)) or type(error).__name__
     if isinstance(error, SSLError) or isinstance(reason, SSLError):
         hint = "--metrics-ca-file names its authority; --metrics-insecure checks nothing"

@@ -15,6 +15,7 @@ from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.races.compare import percent, races
 from kschedctl.studies.races.measured import Measures, measures_of
 from kschedctl.studies.races.question import LEAST_SECONDS, NEVER, GivenFields, expiry_of, question_of
+from kschedctl.text.counts import agreeing
 
 MOST_PODS, BUSIEST = 10_000, 100.0
 """Pods that are simulated at most, and pods a second: what one scheduler places."""
@@ -101,12 +102,13 @@ def _findings(races: Races | None, rivals: tuple[str, ...], shared: tuple[int, .
         return
     now = _of(races, NEVER)
     if rivals:
+        find_their = agreeing(now.double_booked, "finds its", "find their")
         names = ", ".join(view.nodes.names[row] for row in shared[:3]) + (", …" if len(shared) > 3 else "")
         yield RIVALS.finding(
             f"Scheduler {rivals[0]}",
             f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))} both have pods on {len(shared):,} "
             f"nodes ({names}); simulated{'' if races.assumptions.measured else ' with assumed latencies'}, "
-            f"{now.double_booked:,} of {now.pods:,} pods find their room taken",
+            f"{now.double_booked:,} of {now.pods:,} pods {find_their} room taken",
             severity=WARNING if now.double_booked else NOTE,
         )
     lags = races.assumptions.measured

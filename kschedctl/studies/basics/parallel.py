@@ -176,6 +176,7 @@ def _processes(
 
 def _enter(scenario: Scenario[Any, Any, Any], context: object) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends the others
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # `watch` has a handler of its own
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _here.update(scenario=scenario, context=context)
 

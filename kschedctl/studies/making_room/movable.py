@@ -50,7 +50,8 @@ def movable(simulation: Simulation, among: Bools, keep: Selector | None, spared:
     """The pods on the nodes ``among`` (N,) that may move; not those that ``keep`` selects, nor the ``spared`` ones."""
     view = simulation.view
     said, numbers = _said_of_infos(view, keep), view.pods.info
-    bound = (view.node >= 0) & among[view.node]
+    bound = view.node >= 0
+    bound[bound] = among[view.node[bound]]  # without nodes there is nothing to index
     bound[list(spared)] = False
     held = np.array([bool(why) for why in said], np.bool_)[numbers]
     counts = Counter[str]()
@@ -116,6 +117,10 @@ def _refused_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, coun
     return refused
 
 
+LARGEST_SHARE = 10**6
+"""The share of the cluster's resources from which all pods count as equally large: a larger one overflows int64."""
+
+
 def _preferences(view: Fork, guarded: Bools) -> tuple[Rows, Rows, Amounts]:
     """(P,) each: reluctance, priority, and size as a share of all cpu and memory, in trillionths."""
     pods = view.pods
@@ -124,5 +129,6 @@ def _preferences(view: Fork, guarded: Bools) -> tuple[Rows, Rows, Amounts]:
     reluctance = np.select([unwilling, stateful, guarded], [UNWILLING, STATEFUL, GUARDED], PLAIN)
     columns = [view.resources[name] for name in (CPU, MEMORY)]
     whole = np.maximum(view.allocatable[:, columns].sum(axis=0), 1)
-    size = (view.requests[:, columns] / whole * 10**12).astype(np.int64).sum(axis=1)
+    shares = np.minimum(view.requests[:, columns] / whole, LARGEST_SHARE)
+    size = (shares * 10**12).astype(np.int64).sum(axis=1)
     return reluctance[pods.info], pods.priority[pods.info], size[pods.info]

@@ -12,6 +12,7 @@ from kschedctl.lint.objects.subject import Problem
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.text.counts import agreeing
 
 LARGE_CLUSTER = 500
 """Several hundred nodes."""
@@ -77,8 +78,9 @@ def unlabelled_nodes(context: LintContext) -> Iterator[Problem]:
             eligible = facts.eligible(workload)
             without = eligible & ~facts.has_label(term.key)
             if without.any() and eligible.any():
+                lack = agreeing(without.sum(), "lacks", "lack")
                 message = (
-                    f"{without.sum():,} of {eligible.sum():,} usable nodes lack {term.key}; the term has no effect "
+                    f"{without.sum():,} of {eligible.sum():,} usable nodes {lack} {term.key}; the term has no effect "
                     f"there: {facts.names(without)}"
                 )
                 yield workload.problem((*term.path, "topologyKey"), message)

@@ -17,7 +17,7 @@ from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.lint.rules.resources.amounts import NEEDED
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 IDLE_SHARE = 0.2
 """A node that is out of pods is reported when so much of its cpu and memory is free."""
@@ -114,7 +114,8 @@ def max_pods(context: LintContext) -> Iterator[Problem]:
         full &= free[:, view.resources[name]] > IDLE_SHARE * view.allocatable[:, view.resources[name]]
     if full.any():
         first = view.nodes.names[int(np.flatnonzero(full)[0])]
-        message = f"{full.sum():,} nodes are at their pod limit, with over {IDLE_SHARE:.0%} of cpu and memory free"
+        are_at = agreeing(full.sum(), "is at its", "are at their")
+        message = f"{counted(full.sum(), 'node')} {are_at} pod limit, with over {IDLE_SHARE:.0%} of cpu and memory free"
         yield Subject("Node", first).problem(("status", "allocatable", PODS), message)
 
 

@@ -20,6 +20,7 @@ from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import TAINTS_POLICY
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+from kschedctl.text.counts import agreeing
 
 
 class HardSpread(NamedTuple):
@@ -74,8 +75,9 @@ def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
         eligible = context.facts.eligible(workload)
         without = eligible & ~context.facts.has_label(constraint.topology_key)
         if without.any() and without.sum() < eligible.sum() and constraint.when_unsatisfiable == HARD:
+            lack, are = agreeing(without.sum(), "lacks", "lack"), agreeing(without.sum(), "is", "are")
             message = (
-                f"{without.sum():,} of {eligible.sum():,} usable nodes lack the label and are skipped: "
+                f"{without.sum():,} of {eligible.sum():,} usable nodes {lack} the label and {are} skipped: "
                 f"{context.facts.names(without)}"
             )
             yield workload.problem((*path, "topologyKey"), message)

@@ -18,6 +18,7 @@ from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.lint.rules.spread.domains import hard_spreads
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.text.counts import agreeing, counted
 
 _encode = msgspec.json.Encoder().encode
 
@@ -27,9 +28,10 @@ def builtin_default_ineffective(context: LintContext) -> Iterator[Problem]:
     without = ~(facts.has_label(HOSTNAME) | facts.has_label(ZONE))
     if without.any() and not all(w.spec.topology_spread_constraints for w in context.workloads):
         first = Subject("Node", facts.view.nodes.names[int(np.flatnonzero(without)[0])])
+        have, them = agreeing(without.sum(), "has", "have"), agreeing(without.sum(), "it", "them")
         message = (
-            f"{without.sum():,} nodes have neither a {HOSTNAME} nor a {ZONE} label: the default spread "
-            "does not score them"
+            f"{counted(without.sum(), 'node')} {have} neither a {HOSTNAME} nor a {ZONE} label: the default spread "
+            f"does not score {them}"
         )
         yield first.problem(("metadata", "labels"), message)
 

@@ -35,7 +35,7 @@ from kschedctl.reports.audit.topology import (
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.pool_change import NO_POOL
 from kschedctl.reports.wakes import RejectorReport
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 FEW = 5
 SHOWN = ("cpu", "memory")
@@ -220,7 +220,8 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
     grown = report.grown
     if grown is None:
         return ()
-    placed = f"{grown.placed:,} of {grown.asked:,} more pods like {grown.like} ({grown.workload}) find a node"
+    find = agreeing(grown.placed, "finds", "find")
+    placed = f"{grown.placed:,} of {grown.asked:,} more pods like {grown.like} ({grown.workload}) {find} a node"
     outcome = paragraph(placed + (f"; the others: {refused(grown.message, style)[0]}" if grown.message else ""))
     evicted, tier = Column("evicted", keep=True), Column("tier", keep=True, beneath="tier")
     columns = (evicted, tier, Column("pods", right=True), Column("then"), Column("behind", beneath="behind"))

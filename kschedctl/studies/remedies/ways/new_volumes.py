@@ -110,8 +110,8 @@ def _fix(
     text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
     source, missing = _source(volume)
-    manifest = kubectl.manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
-    spec = {**object_at(manifest, "spec"), **holder, **source}
+    plain = kubectl.manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
+    manifest = {**plain, "spec": {**object_at(plain, "spec"), **holder, **source}}
     commands: list[str] = []
     if gone is not None:
         text += ", and recreate that"
@@ -132,7 +132,7 @@ def _fix(
         where,
         price,
         needs_values=(f"{missing} of PersistentVolume {name}",),
-        manifests=({**manifest, "spec": spec},),
+        manifests=(manifest,),
     )
 
 

@@ -1,0 +1,176 @@
+"""Every form of an answer shows the costs of each fix: the costs are checked against the fix's own data first."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from msgspec.structs import replace
+
+import kschedctl
+from kschedctl import Cluster
+from kschedctl.cli.browse.answers import remedy_lines, remedy_page
+from kschedctl.cli.browse.copying import commands_of
+from kschedctl.library.remedies import pending_remedies, remedies
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.fix_costs import CostKind
+from kschedctl.reports.remedies import Remedies, RemediesOfMany, Remedy
+from kschedctl.reports.summary import Report
+
+FIELD = Path(__file__).parents[1] / "field"
+CASES = ("02-coredns-one-worker", "06-ds-equal-priority", "21-deferred-resize", "27-toleration-key-slash")
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1, labels: {kubernetes.io/hostname: n1}}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}, conditions: [{type: Ready, status: "True"}]}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %(name)s, namespace: d, uid: %(name)s%(meta)s}
+spec:
+  priority: 0
+  containers: [{name: c, image: x, resources: {requests: {cpu: "%(cpu)s"}}}]%(spec)s
+status: {phase: %(phase)s}
+"""
+
+
+def pod(name: str, cpu: str = "3", node: str = "", spec: str = "", meta: str = "") -> str:
+    spec = f"\n  nodeName: {node}{spec}" if node else spec
+    phase = "Running" if node else "Pending"
+    return POD % {"name": name, "cpu": cpu, "spec": spec, "meta": meta, "phase": phase}
+
+
+CORDONED = NODE + "spec: {unschedulable: true}\n"
+OWNED = ", ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: web, controller: true}]"
+HIGH = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 1000\n"
+REPLICA_SET = """---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web, namespace: d, uid: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: x, resources: {requests: {cpu: "3"}}}]}
+"""
+HOST_PORT = "\n  nodeSelector: {kubernetes.io/hostname: n1}"
+HAND_MADE = {
+    "cordoned": "---".join([CORDONED, pod("web")]),
+    "preemption": "---".join([NODE, pod("old", node="n1"), pod("web", spec=HOST_PORT)]) + HIGH,
+    "replicas": "---".join([NODE, pod("web-1", node="n1", meta=OWNED), pod("web-2", meta=OWNED)]) + REPLICA_SET,
+    "two nodes": "---".join([NODE, NODE.replace("n1", "n2"), pod("old", "2", "n1"), pod("web", spec=HOST_PORT)]),
+}
+
+
+@cache
+def reports(case: str) -> tuple[Report, ...]:
+    """Return the answers with fixes for all waiting pods of a case."""
+    if case == "demo":
+        cluster = Cluster.from_paths([str(Path(kschedctl.__file__).parent / "demo" / "cluster.json")])
+    elif case in HAND_MADE:
+        cluster = Cluster.from_objects(list(yaml.safe_load_all(HAND_MADE[case])))
+    else:
+        cluster = Cluster.from_paths([str(FIELD / case / "in.yaml")])
+    waiting = [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in cluster.pods if not pod.spec.node_name]
+    single = (report for name in waiting[:4] for report in (remedies(cluster, name),))
+    explained = (kschedctl.explain(cluster, name, remedies=True) for name in waiting[:2])
+    return (*single, *explained, pending_remedies(cluster))
+
+
+def fixes_of(report: Report) -> Iterator[Remedy]:
+    if isinstance(report, RemediesOfMany):
+        yield from (chosen.remedy for chosen in report.chosen)
+    else:
+        yield from getattr(report, "remedies", ())
+
+
+ALL = ("demo", *CASES, *HAND_MADE)
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_costs_have_all_that_the_fix_does(case: str) -> None:
+    for fix in (fix for report in reports(case) for fix in fixes_of(report)):
+        kinds = {cost.kind: cost for cost in fix.all_costs}
+        assert (CostKind.CHECK_FIRST in kinds) == ("Uncordon" in fix.kinds), fix.summary
+        assert CostKind.LOSES in kinds or "StopPod" not in fix.kinds, fix.summary
+        assert (CostKind.RESTARTS in kinds) == bool(fix.restarts), fix.summary
+        assert (CostKind.EVICTS in kinds) == bool(fix.victims), fix.summary
+        assert not fix.victims or kinds[CostKind.EVICTS].pods == len(fix.victims), fix.summary
+        assert not fix.restarts or kinds[CostKind.RESTARTS].pods == fix.restarts, fix.summary
+        assert not fix.rivals or CostKind.STILL_WAITS in kinds, fix.summary
+        assert (fix.weakens or "") in "; ".join(fix.drawbacks), fix.summary
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_short_forms_have_the_costs_of_the_long_form(case: str) -> None:
+    for report in reports(case):
+        for number, fix in enumerate(fixes_of(report)):
+            copied, page = commands_of(fix), " ".join(remedy_page(fix))
+            alone = alone_in(report, fix)
+            summary = alone.summary().fixes[0]
+            brief = squeezed(RENDERERS["brief"](alone, Style(width=80)))
+            assert summary.costs == tuple(replace(cost) for cost in fix.all_costs)
+            assert not fix.commands or f"fix: {fix.summary}" in brief or not shows_command(fix, brief), (number, brief)
+            for cost in fix.all_costs:
+                assert not copied or f"# {squeezed(cost.text)}" in copied
+                assert f"fix: {fix.summary}" not in brief or cost_is_told(cost.kind, cost.brief, fix, brief)
+                assert not shows_command(fix, brief) or cost_is_told(cost.kind, cost.brief, fix, brief)
+                assert cost_is_told(cost.kind, cost.text, fix, page)
+                assert cost_is_told(cost.kind, cost.text, fix, summary.words)
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_pages_have_the_costs(case: str) -> None:
+    for report in (each for each in reports(case) if isinstance(each, Remedies | RemediesOfMany)):
+        page = text_of_html(str(RENDERERS["html"](report, Style())))
+        patch = squeezed(RENDERERS["patch"](report, Style())).replace("# ", "")
+        listed = " ".join(line.text for line in remedy_lines(report, 500)) if isinstance(report, Remedies) else page
+        for cost in (cost for fix in fixes_of(report) for cost in fix.all_costs if cost.kind != CostKind.CHECK_FIRST):
+            for form in (page, patch, squeezed(listed)):
+                assert squeezed(cost.text) in form
+
+
+def test_the_hand_made_clusters_have_each_kind_of_cost() -> None:
+    kinds = {
+        cost.kind
+        for case in ("demo", *HAND_MADE)
+        for report in reports(case)
+        for fix in fixes_of(report)
+        for cost in fix.costs
+    }
+    assert {CostKind.CHECK_FIRST, CostKind.EVICTS, CostKind.GIVES_UP, CostKind.RESTARTS} <= kinds
+
+
+def alone_in(report: Report, fix: Remedy) -> Report:
+    """Return the report with this fix as its only one."""
+    if isinstance(report, RemediesOfMany):
+        (chosen,) = (chosen for chosen in report.chosen if chosen.remedy is fix)
+        return replace(report, chosen=(chosen,))
+    return replace(report, remedies=(fix,))
+
+
+def shows_command(fix: Remedy, brief: str) -> bool:
+    return any(squeezed(command) in brief for command in fix.commands)
+
+
+def cost_is_told(kind: CostKind, text: str, fix: Remedy, form: str) -> bool:
+    """Return whether the form has the cost; the summary itself tells what has to be found out first."""
+    told = f"{fix.summary}" if kind is CostKind.CHECK_FIRST else text
+    return squeezed(told) in squeezed(form)
+
+
+def squeezed(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def text_of_html(page: str) -> str:
+    return squeezed(html.unescape(re.sub(r"<[^>]+>", "", page)))
