@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,17 +12,31 @@ from kschedctl.cli.main import main
 FIELD = Path(__file__).parent
 LINES, COLUMNS = 24, 80
 """The height and the width of a terminal."""
+_FIRST_FIX = re.compile(r"(?:Fixes, each|Not verified: these) [a-zA-Z ]+ 1 (.*)")
 
 
 def first_screen(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str) -> str:
     """Run a command about a pod of a situation and return the first screen with its lines joined."""
+    return _joined(_output(capsys, command, pod, file, *options)[:LINES])
+
+
+def whole_output(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str) -> str:
+    """Run a command about a pod of a situation and return all that it prints with its lines joined."""
+    return _joined(_output(capsys, command, pod, file, *options))
+
+
+def _output(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(COLUMNS))
         main([command, pod, "-f", str(FIELD / file), *options])
-    lines = capsys.readouterr().out.splitlines()[:LINES]
+    return capsys.readouterr().out.splitlines()
+
+
+def _joined(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
 
 
 def fixes_in(screen: str) -> str:
-    """Return the part of a screen that lists the fixes."""
-    return screen.partition("FIX 1 ")[2]
+    """Return the part of a screen that lists the fixes, without the number of the first; empty if there is none."""
+    found = _FIRST_FIX.search(screen)
+    return found[1] if found else ""

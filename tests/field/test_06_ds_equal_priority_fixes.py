@@ -6,7 +6,7 @@ An agent belongs on every node, so it goes before pods that run anywhere. Moving
 from __future__ import annotations
 
 import pytest
-from first_screens import first_screen, fixes_in
+from first_screens import first_screen, fixes_in, whole_output
 
 POD = "ops/agent-x2"
 
@@ -15,10 +15,19 @@ POD = "ops/agent-x2"
 def test_a_class_that_exists_is_used_first(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, "06-ds-equal-priority/in2.yaml"))
     assert fixes.startswith("Use PriorityClass agents (1,000 instead of 0)")
-    assert " 2 Move shop/bulk-9f-" in fixes
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_a_class_is_created_if_none_was_read(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, "06-ds-equal-priority/in.yaml"))
     assert fixes.startswith("Create PriorityClass node-agents (1,000,000 instead of 0) and use it")
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+@pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
+def test_moving_a_pod_of_equal_priority_is_the_second_best(
+    capsys: pytest.CaptureFixture[str], command: str, file: str
+) -> None:
+    """The commands of the first fix may push the second one off the first screen."""
+    fixes = fixes_in(whole_output(capsys, command, POD, f"06-ds-equal-priority/{file}"))
+    assert " 2 Move shop/bulk-9f-" in fixes
