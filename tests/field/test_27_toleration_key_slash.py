@@ -11,7 +11,7 @@ from first_screens import first_screen, fixes_in
 
 FILE = "27-toleration-key-slash/in.yaml"
 TOLERATION = (
-    "orrect the toleration of applications/platform-amd64:NoSchedule to applications=platform-amd64:NoSchedule, "
+    "orrect the toleration of key applications/platform-amd64 to key applications and value platform-amd64, "
     "the taint of the node"
 )
 

@@ -30,17 +30,7 @@ NO_POD = "none"
 TABLE: dict[str, dict[str, Json]] = yaml.load(
     (Path(__file__).parent / "operators_order.yaml").read_text(), yaml.CSafeLoader
 )
-NOT_YET = frozenset(
-    {
-        "04-longhorn-capacity/in2.yaml default/db-0",
-    }
-)
-"""Rows that the order of fixes does not follow yet."""
-PODS = [
-    pytest.param(source, name, marks=[pytest.mark.xfail] * (name in NOT_YET))
-    for source, pods in TABLE.items()
-    for name in pods
-]
+PODS = [(source, name) for source, pods in TABLE.items() for name in pods]
 
 
 @cache

@@ -77,7 +77,7 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         [node("n1", "a", TEAM)],
     ),
     "a toleration with the value in its key": (
-        "correct the toleration of team/data:NoSchedule to team=data:NoSchedule, the taint of the node",
+        "correct the toleration of key team/data to key team and value data, the taint of the node",
         asked(tolerations=[{"key": "team/data", "operator": "Exists", "effect": "NoSchedule"}]),
         [node("n1", "a", TEAM)],
     ),

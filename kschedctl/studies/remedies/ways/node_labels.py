@@ -131,19 +131,27 @@ def is_typo(wrong: str, right: str, known: Collection[str]) -> bool:
 
 
 def near_words(wrong: str, known: Collection[str], cutoff: float = 0.7) -> list[str]:
-    """The words that are probably meant: another case, two letters the wrong way round, or few others.
+    """Return the words that are probably meant: in another case, with two letters swapped or few others, or in full.
 
-    What differs in its number alone is another one.
+    A word that differs in its number alone is another one.
 
     >>> near_words("wbe", ["web", "api"]), near_words("SSD", ["ssd", "hdd"]), near_words("a", ["b", "ab"])
     (['web'], ['ssd'], [])
     >>> near_words("w99", ["w9"]), near_words("zone-d", ["zone-a", "zone-b"])
     ([], [])
+    >>> near_words("prod", ["production", "test"]), near_words("gpu", ["gpu-a100"])
+    (['production'], [])
     """
     swapped = {f"{wrong[:i]}{wrong[i + 1]}{wrong[i]}{wrong[i + 2 :]}" for i in range(len(wrong) - 1)}
     sure = [word for word in known if word.lower() == wrong.lower() or (len(wrong) > 2 and word in swapped)]
+    sure += [word for word in known if word not in sure and (_is_short_for(wrong, word) or _is_short_for(word, wrong))]
     close = get_close_matches(wrong, known, n=2, cutoff=cutoff)
     return list(dict.fromkeys([*sure, *(word for word in close if not _is_another(wrong, word))]))
+
+
+def _is_short_for(short: str, word: str) -> bool:
+    """Return whether the first is the beginning of the second, cut off between letters, as prod is of production."""
+    return len(short) > 2 and word.startswith(short) and word[len(short) :].isalpha()
 
 
 def _is_another(one: str, other: str) -> bool:

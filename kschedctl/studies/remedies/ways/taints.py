@@ -173,7 +173,13 @@ def _corrected(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
             tolerations = [right if toleration == wrong else toleration for toleration in pod.spec.tolerations]
             return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
-        text = f"correct the toleration of {_written(toleration)} to {_written(right)}, the taint of the node"
+        if likeness is Likeness.IN_KEY:
+            what = (
+                f"the toleration of key {toleration.key} to key {right.key}" + f" and value {right.value}" * has_value
+            )
+        else:
+            what = f"the toleration of {_written(toleration)} to {_written(right)}"
+        text = f"correct {what}, the taint of the node"
         edits = on_pod(tried.trial.pod, change)
         yield Fix("Tolerate", (place, taint), text, "author", edits, TYPO, price=Price.CORRECTION)
 
