@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
+from importlib.resources import files
 from typing import Annotated
 
 import typer
@@ -12,7 +12,7 @@ EXAMPLES = (
     "echo 'source <(kschedctl completion bash)' >> ~/.bashrc",
     "kschedctl completion fish > ~/.config/fish/completions/kschedctl.fish",
 )
-SCRIPTS = Path(__file__).parents[1] / "completions"
+SCRIPTS = files("kschedctl.cli") / "completions"
 
 
 class Shell(StrEnum):
