@@ -127,7 +127,7 @@ def test_color(arguments: list[str], terminal: bool, environment: dict[str, str]
 
 def without_commands(text: str) -> list[str]:
     """The lines but for commands, which stay whole as they are to be copied."""
-    return [line for line in text.splitlines() if not line.startswith("  kschedctl ")]
+    return [line for line in text.splitlines() if not line.startswith(("  kschedctl ", "  kubectl "))]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 160])

@@ -145,7 +145,7 @@ def _run_with_fix(trial: RemedyTrial) -> QueueResult:
     own = ObjectKey.of(trial.own)
     edits = {key: edit for key, edit in trial.edits.items() if key != own}
     cluster = changed_cluster(trial.scheduler.cluster, edits, whole=True)
-    if own in trial.edits or not trial.created:
+    if own in trial.edits or not _is_in_cluster(trial):
         cluster = added(cluster, [trial.own if trial.created else trial.pod])
     simulation, outcomes = _run_concerned(Scheduler(cluster, trial.scheduler.call_extender), trial, own)
     pods, node = simulation.view.pods, simulation.view.node
@@ -198,7 +198,12 @@ def _waited(scheduler: Scheduler, key: str) -> bool:
     return isinstance(pod, Pod) and is_waiting(pod)
 
 
+def _is_in_cluster(trial: RemedyTrial) -> bool:
+    """Return whether the cluster has the pod. A pod that stands for a workload's manifest may have a UID without that."""
+    return trial.scheduler.cluster.pod(trial.own.metadata.namespace, trial.own.metadata.name) is not None
+
+
 def _comes_last(trial: RemedyTrial, own: ObjectKey) -> bool:
     """Return whether the pod is created with the fix, or recreated, and so enters the queue behind all others."""
     edit = trial.edits.get(own)
-    return not trial.created or (edit is not None and not is_updated(edit.before, edit.after))
+    return not _is_in_cluster(trial) or (edit is not None and not is_updated(edit.before, edit.after))

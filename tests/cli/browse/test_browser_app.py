@@ -227,8 +227,12 @@ def test_remedies_are_chosen_opened_and_copied() -> None:
         await press(browser, pilot, "enter")
         assert "kubectl uncordon general-c2" in shown(browser)
         await press(browser, pilot, "enter", "c")
-        assert browser.clipboard == "kubectl describe node general-c2\nkubectl uncordon general-c2"
-        assert text(browser, "#note").startswith("copied: kubectl describe node general-c2")
+        assert browser.clipboard.splitlines() == [
+            "# find out first why node general-c2 is cordoned",
+            "kubectl describe node general-c2",
+            "kubectl uncordon general-c2",
+        ]
+        assert text(browser, "#note").startswith("copied: # find out first why node general-c2 is cordoned")
 
     drive(demo(), steps)
 
