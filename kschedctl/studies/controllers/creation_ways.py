@@ -19,7 +19,7 @@ from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, enforced
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct
-from kschedctl.api.priority import SYSTEM_CLASSES
+from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from kschedctl.cluster import Cluster
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.controllers.bounded_resources import Amount, within_bounds
@@ -39,8 +39,6 @@ SECURITY = "violates PodSecurity"
 AND_PROFILE = " and seccompProfile.type=RuntimeDefault"
 NEAR = 0.75
 """How alike two names have to be for one to be taken for the other."""
-RESERVED = "system-"
-"""How names of PriorityClasses begin that the API server lets nobody create."""
 KINDS = frozenset(
     (
         *("CreateServiceAccount", "CreatePriorityClass", "CorrectPriorityClass", "CreateRuntimeClass"),
@@ -125,7 +123,7 @@ def _priority_class(refused: RefusedPod) -> Iterator[Way]:
     for right in get_close_matches(name, known, n=1, cutoff=NEAR):
         what = f"use PriorityClass {right} instead of {name}, which does not exist"
         yield Way("CorrectPriorityClass", what, partial(_set_class, "priorityClassName", right))
-    if name.startswith(RESERVED):
+    if name.startswith(SYSTEM_PREFIX):
         return
     yield _created(
         PriorityClass(ObjectMeta(name)), ", here with value 0, which pods without a class have", {"value": 0}
