@@ -13,7 +13,7 @@ from kschedctl.reports.fix_costs import CostKind, FixCost
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.summary import Report, ShortFix, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class RemovableNode(Document, frozen=True):
@@ -98,7 +98,8 @@ class NodeConsolidation(Report, frozen=True):
             could = f"None of {counted(self.nodes, 'node')} could go" if self.nodes else "There are no nodes"
         moving = f", with {counted(moved, 'pod')} placed again" if moved else ""
         saved = f", saving ${self.price:.4f} an hour" if self.price else ""
-        tried = "" if self.complete else f"; {self.tried:,} of {self.candidates:,} candidates were tried"
+        were = agreeing(self.tried, "was", "were")
+        tried = "" if self.complete else f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
         return (f"{could}{moving}{saved}{tried}{doubt(self.unknown)}", *([self.autoscaler] if self.autoscaler else []))
 
     def summarized(self, summary: Summary) -> Summary:
@@ -110,4 +111,4 @@ class NodeConsolidation(Report, frozen=True):
         but = "; ".join(cost.text for cost in costs)
         fix = ShortFix(fix_text, "platform", but=but, nodes=names[:3], commands=self.commands[:1], costs=costs)
         figures = {"removable": len(names), "staying": len(self.staying), "tried": self.tried}
-        return replace(summary, subject=f"{self.nodes:,} nodes", fixes=(fix,) if names else (), figures=figures)
+        return replace(summary, subject=counted(self.nodes, "node"), fixes=(fix,) if names else (), figures=figures)

@@ -9,6 +9,7 @@ from kschedctl.reports.explanation import FINE, NODE_HEADER, Explanation
 from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
 
 
 class Explanations(Report, frozen=True):
@@ -30,14 +31,14 @@ class Explanations(Report, frozen=True):
         """How many are fine."""
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
         sentence = "have a node or would get one, each by itself"
-        return (f"{fine:,} of {len(self.explanations):,} pods", sentence + doubt(self.unknown))
+        return (f"{fine:,} of {counted(len(self.explanations), 'pod')}", sentence + doubt(self.unknown))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the answer of each."""
         pods = tuple(
             ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
         )
-        return replace(summary, subject=f"{len(pods)} pods", pods=pods, figures={"pods": len(pods)})
+        return replace(summary, subject=counted(len(pods), "pod"), pods=pods, figures={"pods": len(pods)})
 
     def csv_table(self) -> CsvTable:
         """Return the rows of all explanations."""

@@ -9,7 +9,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
 
@@ -178,4 +178,8 @@ class Provisioning(Report, frozen=True):
         made = len(self.new_node_claims)
         what = f"Karpenter would launch {counted(made, 'node')}" if made else "Karpenter would launch no node"
         without = len(self.pod_errors) + len(self.rejected)
-        return (what, f"for {pods}", f"– {without:,} get none" if without and made else "")
+        return (
+            what,
+            f"for {pods}",
+            f"– {without:,} {agreeing(without, 'gets', 'get')} none" if without and made else "",
+        )

@@ -31,6 +31,7 @@ from kschedctl.sources.object_names import check_names
 from kschedctl.sources.pod_items import PodItems
 from kschedctl.sources.quantities import RESOURCES, check_quantities
 from kschedctl.sources.typed import typed
+from kschedctl.text.counts import counted
 
 CONFIGURATION = "KubeSchedulerConfiguration"
 MOST_TOLD = 20
@@ -285,7 +286,7 @@ class Collector:
         unknown = list(unknown_fields(document))
         self.warnings += [f"{place}: {field}" for field in unknown[:MOST_TOLD]]
         if len(unknown) > MOST_TOLD:
-            self.warnings.append(f"{place}: {len(unknown) - MOST_TOLD:,} more unknown fields")
+            self.warnings.append(f"{place}: {counted(len(unknown) - MOST_TOLD, 'more unknown field')}")
 
 
 def _check(kind: str, obj: Any, where: Callable[[], Place]) -> None:

@@ -243,7 +243,7 @@ def test_a_deployment_without_pods_is_as_its_replica_set(run: Run, write: Write)
 def test_a_daemon_set_of_which_nothing_is_pending_is_bound(run: Run, write: Write) -> None:
     document = explained(run, "ds/web", "-f", write(node("n1"), owned("web-x", "DaemonSet", "web", nodeName="n1")))
     assert document["verdict"] == "Bound"
-    assert document["standsFor"] == "one of 1 pods of DaemonSet default/web, none of which is pending"
+    assert document["standsFor"] == "the only pod of DaemonSet default/web, which is not pending"
 
 
 def test_a_workload_as_kubectl_prints_it_is_the_one_of_the_cluster(run: Run, write: Write) -> None:

@@ -31,3 +31,10 @@ def test_moving_a_pod_of_equal_priority_is_the_second_best(
     """The commands of the first fix may push the second one off the first screen."""
     fixes = fixes_in(whole_output(capsys, command, POD, f"06-ds-equal-priority/{file}"))
     assert " 2 Move shop/bulk-9f-" in fixes
+
+
+@pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
+def test_a_higher_limit_of_the_kubelet_is_the_third_best(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    """Node w2 has 5 of 5 pods: with 6 the agent fits, which takes a restart of the kubelet and no eviction."""
+    fixes = fixes_in(whole_output(capsys, "remedies", POD, f"06-ds-equal-priority/{file}"))
+    assert " 3 Set maxPods of the kubelet on node w2 to 6 instead of 5, and restart the kubelet" in fixes

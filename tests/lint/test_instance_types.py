@@ -62,7 +62,7 @@ def messages(report: Findings) -> dict[str, str]:
         (
             pool(one_of(ARCH, "arm64"), one_of(TYPE, "small")),
             "kp-no-type",
-            f"no instance type of 2 meets all requirements of the pool; without {ARCH} some would",
+            f"none of 2 instance types meets all requirements of the pool; without {ARCH} some would",
         ),
         (
             pool(one_of(TYPE, minValues=3)),
@@ -99,7 +99,7 @@ def test_pools_of_a_cluster_are_linted_too() -> None:
     node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}}
     cluster = kschedctl.Cluster.from_objects([pool(), {**node_class, "status": status}])
     report = kschedctl.lint(cluster=cluster, select=["kp-no-type"], instance_types=TYPES)
-    assert messages(report) == {"kp-no-type": "no instance type of 2 meets all requirements of the pool"}
+    assert messages(report) == {"kp-no-type": "none of 2 instance types meets all requirements of the pool"}
     elsewhere = [*TYPES, instance_type("there", "amd64", "4", "z2")]
     assert not kschedctl.lint(cluster=cluster, select=["kp-no-type"], instance_types=elsewhere).findings
 

@@ -16,6 +16,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.rule_reports import example
 from kschedctl.sources.documents.positions import read_manifests
 from kschedctl.studies import explain as of_one_pod
+from kschedctl.text.counts import counted
 
 Json = dict[str, Any]
 
@@ -112,5 +113,5 @@ def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> No
     cluster = Cluster.from_objects(list(yaml.safe_load_all(text["cluster"])))
     report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster), chosen_rules([rule], ()))
     (found,) = report.findings
-    assert found.message.startswith(f"{replicas} replicas, but only {fits} usable hosts")
+    assert found.message.startswith(f"{replicas} replicas, but only {counted(fits, 'usable host')}")
     assert re.search(rf": {replicas - fits} stays? Pending$", found.message)

@@ -177,6 +177,20 @@ WORLDS = {
             " to know",
         ),
     ),
+    "system's priority class": World(
+        [],
+        pods(1, priorityClassName="system-cluster-critcal"),
+        ("use PriorityClass system-cluster-critical instead of system-cluster-critcal, which does not exist",),
+    ),
+    "misspelt runtime class": World(
+        [LABELLED, KATA],
+        pods(1, runtimeClassName="katta"),
+        (
+            "use RuntimeClass kata instead of katta, which does not exist",
+            "create RuntimeClass katta, here with a handler of that name, which the container runtimes of the nodes "
+            "have to know",
+        ),
+    ),
     "Pod Security": World(
         [shop(**RESTRICTED)],
         pods(2),

@@ -288,7 +288,7 @@ def test_a_rollout_of_a_stateful_set_goes_one_by_one_from_the_last() -> None:
     running = [pod(f"web-{i}", "n1", owner=owner) for i in range(3)]
     manifest = workload("StatefulSet", spec={"replicas": 3}, template=pod_spec("2"))
     (found,) = run([node("n1"), *running], manifest, rollout=True).workloads
-    assert found.rollout == "stuck: 1 of 3 new pods run, 1 old ones are left"
+    assert found.rollout == "stuck: 1 of 3 new pods runs, 1 old one is left"
     assert found.removed == 2
 
 

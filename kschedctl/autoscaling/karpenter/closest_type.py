@@ -18,6 +18,7 @@ from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
+from kschedctl.text.counts import counted
 
 MOST_COUNTED = 3
 """How many kinds of things that instance types lack are counted in the text."""
@@ -47,7 +48,7 @@ def closest_type(
     if total == 1:
         return f"the only instance type, {columns.types[at].name}: {lacks}"
     numbers = ", ".join(_count_lacking(columns, eligible, needs, requirements))
-    return f"none of {total:,} instance types fits: {numbers}; closest type {columns.types[at].name}: {lacks}"
+    return f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {columns.types[at].name}: {lacks}"
 
 
 def _count_lacking(

@@ -28,7 +28,7 @@ from kschedctl.autoscaling.karpenter.state_nodes import NODES
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.reports.provisioning import without_lists
-from kschedctl.text.counts import first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 ONE = Quantity(1)
 EXAMPLE_VALUE = "some-value"
@@ -154,7 +154,11 @@ class _Search:
         needed = " or ".join(sorted(wanted.values)) if wanted.operator == IN else str(wanted)
         types = self.setting.sold.types
         there = sum(any(wanted.has(offer.zone) for offer in each.offerings if offer.available) for each in types)
-        offered = f"; {there:,} of {len(types):,} instance types are offered there" if there else ""
+        offered = (
+            f"; {there:,} of {counted(len(types), 'instance type')} {agreeing(there, 'is', 'are')} offered there"
+            if there
+            else ""
+        )
         named = self.setting.node_classes.name(self.template.pool)
         return f"{named} has no subnet in {needed}, only in {', '.join(sorted(zones))}{offered}"
 

@@ -20,6 +20,7 @@ from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import ZONE
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.cluster import Cluster
+from kschedctl.text.counts import counted
 
 STORAGE = "ephemeral-storage"
 NODE_CLASS_KINDS = {
@@ -86,7 +87,7 @@ class NodeClasses:
             return self.fault(pool) or self.unread(pool)
         said = (
             f"zones {', '.join(sorted(own.zones))}" if own.zones else "",
-            f"{own.most_pods} pods a node" if own.most_pods is not None else "",
+            f"{counted(own.most_pods, 'pod')} a node" if own.most_pods is not None else "",
             f"{own.disk} disk" if own.disk else "",
         )
         return self.fault(pool) or ": ".join(filter(None, (self.name(pool), ", ".join(filter(None, said)))))

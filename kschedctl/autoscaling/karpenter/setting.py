@@ -38,6 +38,7 @@ from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
 from kschedctl.reports.provisioning import KarpenterEvent
+from kschedctl.text.counts import counted
 
 NO_POOLS = "no nodepools found"
 FILTERED_OUT = "NodePool requirements filtered out all compatible available instance types"
@@ -104,7 +105,7 @@ def without_types(template: ClaimTemplate) -> str:
 def takes_no_part(setting: KarpenterSetting, pool: NodePool) -> str:
     """Return why a NodePool without a template takes no part in any run."""
     if pool.spec.replicas is not None:
-        return f"takes no part: static, with {pool.spec.replicas:,} replicas"
+        return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
         return "takes no part: it is being deleted"
     if pool in setting.pools.pools:

@@ -29,6 +29,7 @@ from kschedctl.reports.explanation import Explanation, NodeReport
 from kschedctl.reports.remedies import OWNERS, Remedies, Remedy
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 from kschedctl.studies.browsing.contents import changed_answer
+from kschedctl.text.counts import counted
 
 WHY, NODES, SCORES, REMEDIES, MAP = "why", "nodes", "scores", "fixes", "map"
 TABS = (WHY, NODES, SCORES, REMEDIES, MAP)
@@ -189,7 +190,7 @@ def _doubts(remedies: Remedies) -> list[str]:
     lines = (line for line in (*left_out, *not_known_lines(remedies.unknown)) if isinstance(line, Paragraph))
     doubts = [" ".join(marked(part).text for part in line.parts) for line in lines]
     if remedies.searched is not None and not remedies.searched.complete:
-        doubts.append(f"not complete: the search ended after {remedies.searched.replays:,} replays")
+        doubts.append(f"not complete: the search ended after {counted(remedies.searched.replays, 'replay')}")
     return doubts
 
 

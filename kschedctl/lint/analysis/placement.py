@@ -20,6 +20,7 @@ from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
+from kschedctl.text.counts import counted
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -38,6 +39,16 @@ def domains_of(key: str) -> str:
     ('hosts', 'example.com/rack domains')
     """
     return _DOMAINS.get(key, f"{key} domains")
+
+
+def usable_domains(number: int, key: str) -> str:
+    """Return the number of usable domains of a topology key with the noun that agrees.
+
+    >>> usable_domains(1, "kubernetes.io/hostname"), usable_domains(2, "example.com/rack")
+    ('1 usable host', '2 usable example.com/rack domains')
+    """
+    plural = f"usable {domains_of(key)}"
+    return counted(number, plural.removesuffix("s"), plural)
 
 
 class Term(NamedTuple):

@@ -17,6 +17,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload
+from kschedctl.text.counts import counted
 
 
 def unknown_scheduler(context: LintContext) -> Iterator[Problem]:
@@ -53,7 +54,9 @@ def quorum(context: LintContext) -> Iterator[Problem]:
         wanted = gang.min_count
         count = sum(w.at_most for w in members)
         if count < wanted and count + _running_members(context, namespace, subject.name, members) < wanted:
-            message = f"minCount {wanted}, but its workloads have {count} pods: none of them is ever scheduled"
+            message = (
+                f"minCount {wanted}, but its workloads have {counted(count, 'pod')}: none of them is ever scheduled"
+            )
             yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
 
 

@@ -19,6 +19,7 @@ from kschedctl.scheduler.configuration.profile import Profile, default_plugins
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
 from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS, registered_plugins
+from kschedctl.text.counts import agreeing, counted
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
 TUNING = "https://kubernetes.io/docs/concepts/scheduling-eviction/scheduler-perf-tuning/"
@@ -163,13 +164,18 @@ def _percentages(subject: Subject, configuration: SchedulerConfiguration, nodes:
         wanted = nodes_to_find(percentage, nodes)
         message = ""
         if percentage and nodes < LEAST_NODES:
-            message = f"no effect: with {nodes} nodes all of them are looked at"
+            message = (
+                f"no effect: with {counted(nodes, 'node')} {agreeing(nodes, 'it is', 'all of them are')} looked at"
+            )
         elif percentage and nodes * percentage // 100 < LEAST_NODES:
-            message = f"{percentage} % of {nodes:,} nodes are fewer than {LEAST_NODES}, so {wanted} are looked for"
+            message = (
+                f"{percentage} % of {counted(nodes, 'node')} are fewer than {LEAST_NODES}, so {wanted} are looked for"
+            )
         elif percentage and wanted > 2 * nodes_to_find(0, nodes) and nodes > 1000:
             usual = nodes_to_find(0, nodes)
             message = (
-                f"{wanted:,} of {nodes:,} feasible nodes are looked for, by default {usual:,}: scheduling is slower"
+                f"{wanted:,} of {counted(nodes, 'feasible node')} are looked for, by default {usual:,}: "
+                "scheduling is slower"
             )
         if message:
             yield subject.problem((*path, "percentageOfNodesToScore"), message)

@@ -23,6 +23,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.columns import Tone
+from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable
 
 LAID_OUT = 50
@@ -146,4 +147,4 @@ def cut(text: str) -> str:
     >>> cut("a" * 5003)[4998:]
     'aa… (3 characters more)'
     """
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST:,} characters more)"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({counted(len(text) - LONGEST, 'character')} more)"

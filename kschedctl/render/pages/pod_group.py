@@ -75,7 +75,7 @@ def _policy(group: PodGroupReport) -> str:
 
 
 def _outcome(group: PodGroupReport) -> str:
-    there = f"{group.pods} exist, {group.scheduled} of them with a node"
+    there = f"{group.pods} {agreeing(group.pods, 'exists', 'exist')}, {group.scheduled} of them with a node"
     return f"{there}, {group.missing} {agreeing(group.missing, 'is', 'are')} missing" if group.missing else there
 
 

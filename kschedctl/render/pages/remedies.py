@@ -193,7 +193,7 @@ def _searched(report: Remedies) -> Page:
     """A note that there may be more."""
     if report.searched is None or report.searched.complete:
         return ()
-    more = f"the search ended after {report.searched.replays:,} replays: there may be more"
+    more = f"the search ended after {counted(report.searched.replays, 'replay')}: there may be more"
     return (paragraph(Marked("Not complete:", Tone.WARNING), more),)
 
 

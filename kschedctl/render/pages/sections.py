@@ -37,6 +37,7 @@ from kschedctl.reports.simulation import (
     Variation,
 )
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
+from kschedctl.text.counts import agreeing
 from kschedctl.text.fit_errors import sentence
 
 TIES_SHOWN = 3
@@ -77,7 +78,10 @@ def searched_lines(searched: SearchedNodes | None) -> Page:
     """What was looked at for one pod, where not all nodes were."""
     if searched is None:
         return ()
-    looked_at = f"{searched.examined:,} of {count(searched.nodes, 'node')} looked at, {searched.found:,} fit"
+    looked_at = (
+        f"{searched.examined:,} of {count(searched.nodes, 'node')} looked at, {searched.found:,} "
+        f"{agreeing(searched.found, 'fits', 'fit')}"
+    )
     rest = f"{looked_at}; the next search begins at node {searched.next:,}"
     return (*search_lines(searched.start), paragraph(Marked("searched:", Tone.FAINT), rest))
 

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 from kschedctl.render.plots.axes import AxisScale, scale
 from kschedctl.render.plots.extra import PICTURES, need
 from kschedctl.render.plots.plot import Plot, PlotKind, Point, described, joined, number, shortened, totals
+from kschedctl.text.counts import agreeing, counted
 from kschedctl.text.printable import printable
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _bytes(plots: Sequence[Plot], doubt: str, form: str, **options: Any) -> byte
 
     shown = plots[:MOST_PLOTS]
     left = len(plots) - len(shown)
-    more = f"… {left:,} more plots are not drawn" if left else ""
+    more = f"… {counted(left, 'more plot')} {agreeing(left, 'is', 'are')} not drawn" if left else ""
     lines = [(shortened(printable(doubt), LONGEST_TITLE), INK)] * bool(doubt) + [(more, FAINT)] * bool(more)
     figure = figures.Figure(figsize=(WIDTH, sum(map(height, shown)) + KEYS * len(lines)), facecolor="white")
     top = figure.get_figheight()

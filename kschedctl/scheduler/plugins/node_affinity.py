@@ -84,7 +84,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
         if self.selector:
             return "; ".join(f"{unmet.key}={unmet.values[0]} wanted, {unmet.label()} found" for unmet in self.selector)
         unmet = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
-        more = f"; or one of {len(unmet) - TERMS_TOLD:,} more terms" if len(unmet) > TERMS_TOLD else ""
+        more = f"; or {_more_terms(len(unmet) - TERMS_TOLD)}" if len(unmet) > TERMS_TOLD else ""
         sentence = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
         return f"{sentence}{more}" if sentence else "no required node affinity term can match"
 
@@ -302,7 +302,7 @@ def _demanded(info: PodInfo, added: bool) -> str:
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     if required is not None:
         terms = [_term_in_words(term) for term in required.node_selector_terms]
-        more = [f"one of {len(terms) - TERMS_TOLD:,} more terms"] if len(terms) > TERMS_TOLD else []
+        more = [_more_terms(len(terms) - TERMS_TOLD)] if len(terms) > TERMS_TOLD else []
         parts.append(listed([*filter(None, terms[:TERMS_TOLD]), *more], "or") or "what no node can have")
     if added:
         parts.append("what the profile's addedAffinity requires")
@@ -323,3 +323,8 @@ def _in_words(wanted: SelectorRequirement) -> str:
         return f"{wanted.key} {SYMBOLS[wanted.operator]} {', '.join(values)}"
     listed_values = f" ({', '.join(values)})" if values else ""
     return f"{wanted.key} {SYMBOLS.get(wanted.operator, wanted.operator)}{listed_values}"
+
+
+def _more_terms(number: int) -> str:
+    """Return how many terms a sentence leaves out, as alternatives to the terms that it shows."""
+    return "another term" if number == 1 else f"one of {number:,} more terms"

@@ -92,7 +92,7 @@ def _asked(sections: Sequence[AnySection]) -> str:
         return sections[0].headline
     notes = sum(_count(section, NOTE) for section in sections)
     message = counted(notes, "note") if notes else "nothing found"
-    return f"{len(sections)} sections, {message}"
+    return f"{counted(len(sections), 'section')}, {message}"
 
 
 def _gravity(section: AnySection) -> tuple[int, ...]:

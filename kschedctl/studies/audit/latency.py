@@ -34,6 +34,7 @@ from kschedctl.studies.latency.figures import curves, durations, numbers, only
 from kschedctl.studies.latency.measured import Measured
 from kschedctl.studies.latency.rules import RULES, STALE
 from kschedctl.studies.latency.verdicts import LatencyLimits, Verdict, verdicts
+from kschedctl.text.counts import agreeing, counted
 
 TITLE = "Latency"
 OBJECT = "Scheduler kube-scheduler"
@@ -98,7 +99,11 @@ def _unknown(measured: Measured, judgements: Sequence[Verdict]) -> Iterator[Unkn
         why = f"do not tell enough of {', '.join(vague)}: buckets end below the limit, or are not there"
         yield UnknownKind("Metric", why, VERDICT)
     if measured.unusable:
-        why = f"have {measured.unusable:,} values that are no counts and were left out: NaN, infinite or negative"
+        why = (
+            f"have {counted(measured.unusable, 'value')} that "
+            f"{agreeing(measured.unusable, 'is no count and was', 'are no counts and were')} left out: NaN, "
+            "infinite or negative"
+        )
         yield UnknownKind("Metric", why, VERDICT)
 
 

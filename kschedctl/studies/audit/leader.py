@@ -171,12 +171,14 @@ def _of_changes(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Find
     """Counted by the events that are left, or since the earlier snapshot."""
     namespace = lease.lease.partition("/")[0]
     if lease.elections >= OFTEN:
-        message = f"{lease.elections:,} times somebody began to lead, within the hour for which events are kept"
+        message = (
+            f"{counted(lease.elections, 'time')} somebody began to lead, within the hour for which events are kept"
+        )
         yield FREQUENT.finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
         return
     before = _transitions_before(lease, audited)
     if before is not None and lease.transitions - before >= OFTEN:
-        message = f"it changed hands {lease.transitions - before:,} times since the earlier snapshot"
+        message = f"it changed hands {counted(lease.transitions - before, 'time')} since the earlier snapshot"
         yield FREQUENT.finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
 
 
@@ -196,7 +198,8 @@ def _of_names(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> 
                 f"{one.instance}: {one.placed:,} from {one.first} to {one.last}" for one in name.instances
             )
             message = (
-                f"instances took turns {name.turns:,} times in placing pods, with {elections:,} elections: {shown}"
+                f"instances took turns {counted(name.turns, 'time')} in placing pods, with "
+                f"{counted(elections, 'election')}: {shown}"
             )
             yield TWO_SERVE.finding(f"Scheduler {name.name}", message)
 

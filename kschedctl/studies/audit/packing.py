@@ -19,7 +19,7 @@ from kschedctl.studies.basics.unknown import of_simulation, together
 from kschedctl.studies.packing.emptying import Emptying, Limits, emptying
 from kschedctl.studies.packing.pools import Pools, amounts_of, free_of, told
 from kschedctl.studies.packing.stranded import Stranded, stranded
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 USUAL = Limits(nodes=30, pods=600)
 """What is tried when nothing else is asked for: a few seconds' work in a big cluster."""
@@ -139,7 +139,8 @@ def _stranded_findings(rooms: Sequence[PoolRoom], lost: Sequence[StrandedRoom]) 
         reasons = ", ".join(dict.fromkeys(room.reason for room in here if room.reason))
         yield STRANDED.finding(
             f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
-            f"{shown} is free on {nodes:,} of {pool.nodes:,} nodes that take none of the pods that wait or usually go "
+            f"{shown} is free on {nodes:,} of {counted(pool.nodes, 'node')} that "
+            f"{agreeing(nodes, 'takes', 'take')} none of the pods that wait or usually go "
             f"there: {reasons}",
             severity=WARNING if max(main.values()) >= MUCH else NOTE,
         )
@@ -151,7 +152,7 @@ def _spare_findings(rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], s
         names = [emptied.node for emptied in spare.emptied if emptied.pool == pool.pool]
         moved = sum(emptied.moved for emptied in spare.emptied if emptied.pool == pool.pool)
         run = "runs" if pool.empty == 1 else "run"
-        parts = [f"{pool.empty:,} of {nodes[pool.pool]:,} nodes {run} nothing that would have to move"] * bool(
+        parts = [f"{pool.empty:,} of {counted(nodes[pool.pool], 'node')} {run} nothing that would have to move"] * bool(
             pool.empty
         )
         parts += [f"{len(names):,} can be emptied, drained in turn, by moving {counted(moved, 'pod')}"] * bool(names)

@@ -37,7 +37,7 @@ from kschedctl.studies.running_pods.replayed import (
     Misplaced,
     replayed,
 )
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 OVERCOMMITTED = AuditRule(
     "audit-placed-overcommitted",
@@ -233,7 +233,10 @@ def _of_misplaced(misplaced: MisplacedPods) -> Finding:
 
 def _of_overcommitted(node: OvercommittedNode) -> Finding:
     requested, allocatable = alike(node.resource, node.requested, node.allocatable)
-    message = f"{counted(node.pods, 'pod')} request {requested} {node.resource} of {allocatable}"
+    message = (
+        f"{counted(node.pods, 'pod')} {agreeing(node.pods, 'requests', 'request')} {requested} {node.resource} of "
+        f"{allocatable}"
+    )
     beyond = [arrival for arrival in node.arrivals if arrival.beyond]
     if beyond and beyond[0].at:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""

@@ -29,7 +29,7 @@ from kschedctl.studies.basics.unknown import together
 from kschedctl.studies.priorities.evictions import exposed, preempted
 from kschedctl.studies.priorities.growth import Growth, grown
 from kschedctl.studies.priorities.tiers import Tiers
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 
 def starving(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
@@ -184,7 +184,8 @@ def _of_preempted(workloads: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
         if workload.times > max(workload.pods, 1):
             last = f", last at {workload.last}" if workload.last else ""
             message = (
-                f"{workload.times:,} preemptions that events tell of{last}; it has {counted(workload.pods, 'pod')}"
+                f"{counted(workload.times, 'preemption')} that events tell of{last}; it has "
+                f"{counted(workload.pods, 'pod')}"
             )
             yield _about(PREEMPTED, workload.workload, message)
 
@@ -260,10 +261,13 @@ def _headline(
 ) -> str:
     said = [counted(len(tiers.values), "tier")]
     if starved := sum(len(starving_pods.pods) for starving_pods in waiting if starving_pods.lower_pods):
-        said.append(f"{starved:,} starve")
+        said.append(f"{starved:,} {agreeing(starved, 'starves', 'starve')}")
     if tier is not None:
         evicted = sum(len(victim.pods) for victim in victims)
-        said.append(f"{tier.asked:,} more of {_named(tier.tier)} evict {f'{evicted:,}' if evicted else 'nobody'}")
+        said.append(
+            f"{tier.asked:,} more of {_named(tier.tier)} {agreeing(tier.asked, 'evicts', 'evict')} "
+            f"{f'{evicted:,}' if evicted else 'nobody'}"
+        )
     if facing:
         said.append(f"{sum(workload.pods for workload in facing):,} behind Services may go")
     return "; ".join(said)

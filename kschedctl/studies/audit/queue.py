@@ -25,6 +25,7 @@ from kschedctl.studies.waking.between import wakes_between
 from kschedctl.studies.waking.many import refused_pods
 from kschedctl.studies.waking.wake_ups import wake_ups_of
 from kschedctl.studies.waking.wakes import Refused, basis_of, basis_of_many
+from kschedctl.text.counts import counted
 
 QUEUES = {
     "unknown": "fitting (queue not known)",
@@ -232,7 +233,7 @@ def _findings(
 def _none_of(between: WakesBetween | None) -> str:
     if between is None or not between.changes:
         return "it heard of nothing that changed"
-    return f"none of {between.changes:,} changes woke it"
+    return f"none of {counted(between.changes, 'change')} woke it"
 
 
 def _headline(queued: Sequence[InQueue], between: WakesBetween | None, pod_betweens: Sequence[PodBetween]) -> str:

@@ -15,7 +15,7 @@ from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.races.compare import percent, races
 from kschedctl.studies.races.measured import Measures, measures_of
 from kschedctl.studies.races.question import LEAST_SECONDS, NEVER, GivenFields, expiry_of, question_of
-from kschedctl.text.counts import agreeing
+from kschedctl.text.counts import agreeing, counted
 
 MOST_PODS, BUSIEST = 10_000, 100.0
 """Pods that are simulated at most, and pods a second: what one scheduler places."""
@@ -88,11 +88,12 @@ def _headline(races: Races | None, rivals: tuple[str, ...], shared: int, version
     if races is None:
         return "no pods run that could race for room"
     now, once = _of(races, NEVER), _of(races, "30s")
-    at = f"{now.nodes:,} nodes and {now.pods_per_second:.3g} pods/s"
+    at = f"{counted(now.nodes, 'node')} and {now.pods_per_second:.3g} pods/s"
     at += "" if races.assumptions.measured else " (latencies assumed)"
     if rivals:
         return (
-            f"{len(rivals) + 1} schedulers share {shared:,} nodes: {percent(now.share)} of pods double-booked at {at}"
+            f"{len(rivals) + 1} schedulers share {counted(shared, 'node')}: {percent(now.share)} of pods "
+            f"double-booked at {at}"
         )
     return f"kube-scheduler {version} never expires assumed pods; with 30s, {percent(once.share)} double-booked at {at}"
 
@@ -107,14 +108,16 @@ def _findings(races: Races | None, rivals: tuple[str, ...], shared: tuple[int, .
         yield RIVALS.finding(
             f"Scheduler {rivals[0]}",
             f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))} both have pods on {len(shared):,} "
-            f"nodes ({names}); simulated{'' if races.assumptions.measured else ' with assumed latencies'}, "
-            f"{now.double_booked:,} of {now.pods:,} pods {find_their} room taken",
+            f"{agreeing(len(shared), 'node', 'nodes')} ({names}); "
+            f"simulated{'' if races.assumptions.measured else ' with assumed latencies'}, "
+            f"{now.double_booked:,} of {counted(now.pods, 'pod')} {find_their} room taken",
             severity=WARNING if now.double_booked else NOTE,
         )
     lags = races.assumptions.measured
     if lags and lags.p99 > SLOW_SECONDS:
         yield SLOW.finding(
             "Cluster",
-            f"of {lags.pods:,} pods one in a hundred was taken in by its kubelet {lags.p99:g}s or more after it was "
+            f"of {counted(lags.pods, 'pod')} one in a hundred was taken in by its kubelet {lags.p99:g}s or more "
+            "after it was "
             f"bound ({lags.median:g}s at the median)",
         )

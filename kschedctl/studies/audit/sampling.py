@@ -9,6 +9,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.sampled_searches import SamplingLimits, usual_costs
+from kschedctl.text.counts import counted
 
 KINDS = 3
 PERCENTAGES = (5, 10, 20, 30, 40, 50, 70, 100)
@@ -67,7 +68,7 @@ def _findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Find
     now, then, limit = advice.now, advice.then, audited.thresholds.sampling_loss_points
     fix = FIX.format(then.percentage)
     if now.loss > limit:
-        looked = f"{now.examined:,.0f} of {profile.setting.nodes:,} nodes are looked at"
+        looked = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are looked at"
         message = f"at {now.percentage} % {looked}, and a pod loses {now.loss:.1f} points of score on average"
         yield LOSES.finding(object_, f"{message}, more than {limit:g}", fix)
     elif advice.verdict == "lower":

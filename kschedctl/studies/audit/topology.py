@@ -20,7 +20,7 @@ from kschedctl.studies.audit.audited_cluster import AuditedCluster
 from kschedctl.studies.basics.findings import NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
 from kschedctl.studies.workload_topology import REPLICAS, DomainsOfKey, Placement, Workloads, promises
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
 ONE_NODE = AuditRule(
@@ -215,7 +215,7 @@ def _reachable(number: int, placement: Placement, view: Fork) -> int:
 def _of_promise(number: int, promise: SpreadPromise, workloads: Workloads) -> Iterator[Finding]:
     owner, named = workloads.owners[number], f"{promise.when_unsatisfiable} over {promise.key}"
     if not promise.holds:
-        counts = f"{promise.most} has {promise.most_pods:,} pods, {promise.least} {promise.least_pods:,}"
+        counts = f"{promise.most} has {counted(promise.most_pods, 'pod')}, {promise.least} {promise.least_pods:,}"
         fix = _restart(owner)
         if promise.min_domains_set and promise.domains < promise.min_domains:
             counts += f", and {counted(promise.domains, 'domain')}, fewer than minDomains {promise.min_domains}"
@@ -230,7 +230,7 @@ def _of_promise(number: int, promise: SpreadPromise, workloads: Workloads) -> It
         yield SKEWED.finding(str(owner), message, fix, **at)
     worst, remaining = _worst(promise), promise.domains - 1
     if worst.stranded and remaining:
-        lost = f"if {worst.domain} is lost, {worst.stranded:,} of {worst.lost:,} pods cannot come back"
+        lost = f"if {worst.domain} is lost, {worst.stranded:,} of {counted(worst.lost, 'pod')} cannot come back"
         fewer = f"{counted(remaining, 'domain')}, fewer than minDomains {promise.min_domains}"
         message = f"{lost}: the minimum counts as 0 with {fewer} ({named})"
         fix = f"Lower minDomains to {remaining}, or raise maxSkew"
@@ -247,8 +247,15 @@ def _of_down(promised: Sequence[Promised], workloads: Workloads) -> Iterator[Fin
         return
     worst, number, promise = max(worst_cases, key=lambda candidate: candidate[0].stranded_while_down)
     owner = workloads.owners[number]
-    lost = f"while the nodes of {worst.domain} are down {worst.stranded_while_down:,} of {worst.lost:,} pods stay away"
-    more = f"; {len(worst_cases) - 1:,} more constraints do so" if len(worst_cases) > 1 else ""
+    lost = (
+        f"while the nodes of {worst.domain} are down {worst.stranded_while_down:,} of "
+        f"{counted(worst.lost, 'pod')} {agreeing(worst.stranded_while_down, 'stays', 'stay')} away"
+    )
+    more = (
+        f"; {counted(len(worst_cases) - 1, 'more constraint')} {agreeing(len(worst_cases) - 1, 'does', 'do')} so"
+        if len(worst_cases) > 1
+        else ""
+    )
     message = f"{lost}: maxSkew {promise.max_skew} over {promise.key} counts its 0 pods{more}"
     yield STRANDED_WHILE_DOWN.finding(str(owner), message, namespace=owner.namespace, path=promise.key)
 

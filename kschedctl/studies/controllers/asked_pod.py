@@ -31,6 +31,7 @@ from kschedctl.studies.controllers.changed_workloads import Existing, alike, pla
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.new_objects import with_new_objects
 from kschedctl.studies.controllers.template_claims import claims_within_quotas
+from kschedctl.text.counts import counted
 
 AT_ONCE = "Parallel"
 """The podManagementPolicy of a StatefulSet whose pods do not wait for each other."""
@@ -257,11 +258,14 @@ def _idle(workload: Struct) -> str:
 def _daemon(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> AskedPod:
     if not pods:
         nodes = len(scheduler.cluster.nodes)
-        hint = f"its node selection and tolerations leave none of the {nodes:,} nodes"
+        hint = f"its node selection and tolerations leave none of the {counted(nodes, 'node')}"
         raise UsageError(f"{name} makes no pod here", hint=hint)
     refused = [pod for pod in pods if not _fits(scheduler, pod)]
     fitting = len(pods) - len(refused)
-    note = f"one of {len(pods):,} pods of {name}, each for a node of its own, of which {fitting:,} would be scheduled"
+    several = (
+        f"one of {len(pods):,} pods of {name}, each for a node of its own, of which {fitting:,} would be scheduled"
+    )
+    note = several if len(pods) > 1 else f"the only pod of {name}, which runs one on each node that it may use"
     return AskedPod(scheduler, (refused or pods)[0], note)
 
 

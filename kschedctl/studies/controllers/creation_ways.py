@@ -19,6 +19,7 @@ from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, enforced
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct
+from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from kschedctl.cluster import Cluster
 from kschedctl.studies.basics.object_keys import ObjectKey
 from kschedctl.studies.controllers.bounded_resources import Amount, within_bounds
@@ -41,6 +42,7 @@ NEAR = 0.75
 KINDS = frozenset(
     (
         *("CreateServiceAccount", "CreatePriorityClass", "CorrectPriorityClass", "CreateRuntimeClass"),
+        "CorrectRuntimeClass",
         *("CreateNamespace", "OtherNodeSelector", "DropOverhead"),
         *("SetSecurityContext", "EnforceLess", "SetResources", "OtherResources", "RaiseResourceQuota"),
     )
@@ -117,22 +119,29 @@ def _account(refused: RefusedPod) -> Iterator[Way]:
 
 def _priority_class(refused: RefusedPod) -> Iterator[Way]:
     name = str(refused.spec.get("priorityClassName"))
-    known = [found.metadata.name for found in refused.cluster.priority_classes]
+    known = [found.metadata.name for found in (*refused.cluster.priority_classes, *SYSTEM_CLASSES)]
     for right in get_close_matches(name, known, n=1, cutoff=NEAR):
         what = f"use PriorityClass {right} instead of {name}, which does not exist"
-        yield Way("CorrectPriorityClass", what, partial(_named, right))
+        yield Way("CorrectPriorityClass", what, partial(_set_class, "priorityClassName", right))
+    if name.startswith(SYSTEM_PREFIX):
+        return
     yield _created(
         PriorityClass(ObjectMeta(name)), ", here with value 0, which pods without a class have", {"value": 0}
     )
 
 
-def _named(name: str, spec: Writable) -> None:
-    spec["priorityClassName"] = name
+def _set_class(field: str, name: str, spec: Writable) -> None:
+    """Set a field of the pod's spec that names a class."""
+    spec[field] = name
 
 
 def _runtime_class(refused: RefusedPod) -> Iterator[Way]:
     name = str(refused.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in refused.message:
+        known = [found.metadata.name for found in refused.cluster.runtime_classes]
+        for right in get_close_matches(name, known, n=1, cutoff=NEAR):
+            what = f"use RuntimeClass {right} instead of {name}, which does not exist"
+            yield Way("CorrectRuntimeClass", what, partial(_set_class, "runtimeClassName", right))
         said = ", here with a handler of that name, which the container runtimes of the nodes have to know"
         yield _created(RuntimeClass(ObjectMeta(name)), said, {"handler": name})
     elif "Overhead" in refused.message:

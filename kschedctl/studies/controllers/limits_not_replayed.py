@@ -11,6 +11,7 @@ from kschedctl.cluster import LIMITS, NOT_GIVEN, Cluster
 from kschedctl.reports.unknown import UnknownKind, reasons
 from kschedctl.studies.basics.unknown import CREATION, VERDICT
 from kschedctl.studies.controllers.hooks_not_asked import HOOK_KINDS
+from kschedctl.text.counts import counted
 
 PRIVILEGED = LEVELS[0]
 NOT_LOOKED_AT = "quotas, limits and policies, by which the API server may refuse to create the pods"
@@ -71,4 +72,4 @@ def _named(found: Mapping[str, list[str]]) -> Iterator[str]:
         more = f" and {len(what) - NAMED_IN_FULL:,} more" if len(what) > NAMED_IN_FULL else ""
         yield f"namespace {namespace} has {', '.join(what[:NAMED_IN_FULL])}{more}"
     if len(found) > NAMED:
-        yield f"and {len(found) - NAMED:,} more namespaces"
+        yield f"and {counted(len(found) - NAMED, 'more namespace')}"

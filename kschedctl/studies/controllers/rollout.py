@@ -17,6 +17,7 @@ from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.rollout_creation import RolloutCreation
 from kschedctl.studies.controllers.rollout_limits import Change, Pace, slot
+from kschedctl.text.counts import agreeing, counted
 
 NOT_CREATED = "NotCreated"
 WAITS = "not created: its controller waits until other pods of the workload run"
@@ -88,7 +89,10 @@ class Rollout:
             return "complete"
         new = len(change.new)
         running = new - len(self.coming) - len(self.waiting.keys() - {*self.kept})
-        return f"stuck: {running:,} of {new:,} new pods run, {len(self.old):,} old ones are left"
+        return (
+            f"stuck: {running:,} of {counted(new, 'new pod')} {agreeing(running, 'runs', 'run')}, "
+            f"{counted(len(self.old), 'old one')} {agreeing(len(self.old), 'is', 'are')} left"
+        )
 
     def _idle(self, position: Position) -> bool:
         return bool(self.simulation.view.node[position] < 0)

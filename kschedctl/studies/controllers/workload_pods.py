@@ -43,7 +43,8 @@ def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = No
     if manifest is not None:
         return created(scheduler, [manifest])
     if pods and owner.kind == "DaemonSet":
-        note = f"one of {len(pods):,} pods of {owner}, none of which is pending"
+        several = f"one of {len(pods):,} pods of {owner}, none of which is pending"
+        note = several if len(pods) > 1 else f"the only pod of {owner}, which is not pending"
         return [AskedPod(scheduler, scheduler.view.stored(pods[0]), note)]
     if pods:
         return [one_more(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]

@@ -42,6 +42,7 @@ from kschedctl.studies.basics.unknown import IN_SIMULATIONS, of_cluster, togethe
 from kschedctl.studies.following.nearby import MOST_IN_VAIN, MOST_WITHIN, WITHIN, Nearby, in_order, overlapping
 from kschedctl.studies.simulate import prepare
 from kschedctl.studies.what_if.shared_cluster import cluster_basis, search_start
+from kschedctl.text.counts import agreeing, counted
 
 Done = Callable[[int], None]
 MILLISECOND, SECOND = 1_000_000, 1_000_000_000
@@ -186,7 +187,10 @@ class _Followed:
             if position not in named and created and nanoseconds(created) > placements[0].nanoseconds:
                 later.append((nanoseconds(created), position, Row(int(self.view.node[position]))))
         if later:
-            self.notes.append(f"{len(later):,} running pods without an event are there from when they were created")
+            self.notes.append(
+                f"{counted(len(later), 'running pod')} without an event "
+                f"{agreeing(len(later), 'is there from when it was', 'are there from when they were')} created"
+            )
         return sorted(later, reverse=True)
 
     def _promised_later(self, placements: Sequence[RealPlacement]) -> list[tuple[int, Position, Row]]:

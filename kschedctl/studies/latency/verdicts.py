@@ -56,6 +56,20 @@ def number_of(count: float) -> str:
     return f"{count:,.0f}" if count == int(count) else digits(count, 2)
 
 
+def _number_and_noun(count: float, noun: str) -> str:
+    """Return a count that may be no whole number, and its noun.
+
+    >>> _number_and_noun(1.0, "pod"), _number_and_noun(0.25, "pod")
+    ('1 pod', '0.25 pods')
+    """
+    return f"{number_of(count)} {_verb(count, noun, noun + 's')}"
+
+
+def _verb(count: float, singular: str, plural: str) -> str:
+    """Return the form of a word that agrees with a count that may be no whole number."""
+    return singular if number_of(count) == "1" else plural
+
+
 SCHEDULED = "scheduled"
 
 
@@ -179,7 +193,7 @@ def _sli(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     first = by_tries.get("1")
     pods = sum(histogram.count for histogram in by_tries.values())
     several = pods - (first.count if first else 0.0)
-    again = f"; {number_of(several)} of {number_of(pods)} pods needed several attempts" if several else ""
+    again = f"; {number_of(several)} of {_number_and_noun(pods, 'pod')} needed several attempts" if several else ""
     if first is None:
         return (Verdict("pods, from queue to bound", f"none at the first attempt{again}"),)
     message = f"at the first attempt {quantiles_text(first)}{again}"
@@ -223,15 +237,21 @@ def _long_queues(measured: Measured, limits: LatencyLimits, by_queue: dict[str, 
     spent, attempts = total_time(measured, ATTEMPTS), total_count(measured, ATTEMPTS)
     backlog = active * spent / attempts if spent and attempts else 0.0
     if active > limits.waiting and backlog > limits.backlog:
-        message = f"{number_of(active)} pods are ready: {seconds_text(backlog)} of attempts one after the other"
+        message = (
+            f"{_number_and_noun(active, 'pod')} {_verb(active, 'is', 'are')} ready: {seconds_text(backlog)} of "
+            "attempts one after the other"
+        )
         yield Verdict("queue active", message, rules.ACTIVE, rules.ACTIVE.fix)
     if backoff > limits.waiting and backoff > active:
-        message = f"{number_of(backoff)} pods wait to be tried again, {number_of(active)} are ready"
+        message = (
+            f"{_number_and_noun(backoff, 'pod')} {_verb(backoff, 'waits', 'wait')} to be tried again, "
+            f"{number_of(active)} {_verb(active, 'is', 'are')} ready"
+        )
         yield Verdict("queue backoff", message, rules.BACKOFF, rules.BACKOFF.fix)
     pods = measured.number(CACHE, ("pods",))
     if refused > limits.waiting and (pods is None or refused > limits.unschedulable_share * pods):
-        of = f", {number_of(pods)} run" if pods is not None else ""
-        message = f"{number_of(refused)} pods fit on no node{of}"
+        of = f", {number_of(pods)} {_verb(pods, 'runs', 'run')}" if pods is not None else ""
+        message = f"{_number_and_noun(refused, 'pod')} {_verb(refused, 'fits', 'fit')} on no node{of}"
         yield Verdict("queue unschedulable", message, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix)
 
 
@@ -241,7 +261,10 @@ def _flushed(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
         return ()
     if not count:
         return (Verdict("wake-ups", "no pod that fitted had to wait for the flush after five minutes"),)
-    message = f"{number_of(count)} pods fitted, and were only tried again by the flush after five minutes"
+    message = (
+        f"{_number_and_noun(count, 'pod')} fitted, and {_verb(count, 'was', 'were')} only tried again by the "
+        "flush after five minutes"
+    )
     return (Verdict("wake-ups", message, rules.FLUSHED, rules.FLUSHED.fix),)
 
 
@@ -250,8 +273,8 @@ def _preemption(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     if tried is None:
         return _nothing("preemption")
     won = victims.count if victims is not None else 0.0
-    evicted = f", {number_of(victims.total)} victims" if victims is not None and won else ""
-    message = f"{number_of(tried)} attempts, {number_of(won)} with victims{evicted}"
+    evicted = f", {_number_and_noun(victims.total, 'victim')}" if victims is not None and won else ""
+    message = f"{_number_and_noun(tried, 'attempt')}, {number_of(won)} with victims{evicted}"
     failed = measured.number(PREEMPTION_CALLS, ("error",))
     if failed:
         return (Verdict("preemption", f"{message}; {number_of(failed)} failed", rules.EVICTING, rules.EVICTING.fix),)
@@ -291,7 +314,7 @@ def _in_flight(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     events = measured.total(IN_FLIGHT)
     if events is None:
         return _nothing("events in flight")
-    message = f"{number_of(events)} are kept for pods that are being tried"
+    message = f"{number_of(events)} {_verb(events, 'is', 'are')} kept for pods that are being tried"
     if events > limits.in_flight:
         return (Verdict("events in flight", message, rules.EVENTS, rules.EVENTS.fix),)
     return (Verdict("events in flight", message),)

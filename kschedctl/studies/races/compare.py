@@ -8,6 +8,7 @@ from kschedctl.reports.audit.races import RaceAssumptions, RaceResult, Races
 from kschedctl.studies.basics.parallel import UNSEEN, Progress
 from kschedctl.studies.races.model import Draws, Model, RaceCounts, Setting
 from kschedctl.studies.races.question import FOREVER, NEVER, RaceQuestion, expiry_of
+from kschedctl.text.counts import counted
 
 
 def races(question: RaceQuestion, progress: Progress = UNSEEN) -> Races:
@@ -89,7 +90,7 @@ def _headline(results: Sequence[RaceResult], instances: int) -> str:
         even = "even if nothing expires" if best == NEVER else f"with {best}"
         return f"Let one instance place pods: {instances} double-book up to {percent(worst.share)}, {even}"
     booked = f"{worst.expiry} double-books {percent(worst.share)} of pods"
-    at = f"({worst.nodes:,} nodes, {worst.pods_per_second:.3g} pods/s)"
+    at = f"({counted(worst.nodes, 'node')}, {worst.pods_per_second:.3g} pods/s)"
     if worst.expiry == best:
         return f"{booked} {at}"
     advice = "Never expire" if best == NEVER else f"Expire after {best}"

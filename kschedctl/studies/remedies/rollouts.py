@@ -49,7 +49,7 @@ from kschedctl.studies.remedies.fixes.trials import RemedyTrial, changed_cluster
 from kschedctl.studies.remedies.ranking import Ranked
 from kschedctl.studies.what_if.placements import eviction_chain, evictions
 from kschedctl.studies.what_if.settling import recreate_evicted
-from kschedctl.text.counts import first_few
+from kschedctl.text.counts import agreeing, first_few
 
 KEEPS_OTHERS = frozenset({"ReplicaSet", "ReplicationController"})
 """Kinds whose pods keep their template until they are deleted."""
@@ -290,7 +290,10 @@ def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler, deleted: Seq
     if placed < min(before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:
         return rolled_out._replace(refused=_why_in_vain(rolled_out))
     if placed < min(before + 1, change.desired):
-        return rolled_out._replace(refused=f"{placed} of its pods have a node then, {before} have one now")
+        return rolled_out._replace(
+            refused=f"{placed} of its pods {agreeing(placed, 'has', 'have')} a node then, "
+            f"{before} {agreeing(before, 'has', 'have')} one now"
+        )
     return rolled_out
 
 

@@ -10,7 +10,7 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.studies.waiting_elsewhere.entries import entry, pods_alike
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 _OPERATED = tuple(
     kind for kind in KINDS.values() if kind.read_for is ReadFor.ELSEWHERE and issubclass(kind.struct, OperatorResource)
@@ -41,7 +41,7 @@ def _report(kind: str, resource: OperatorResource, labels: _OwnLabels, now: str)
     if resource.suspended:
         headline, state = f"{short} is suspended: {_pods(missing)} once it is resumed", WaitingState.SUSPENDED
     else:
-        more = f" ({existing:,} exist)" if existing else ""
+        more = f" ({existing:,} {agreeing(existing, 'exists', 'exist')})" if existing else ""
         headline = f"{_pods(missing)} expected by {short}{more}; kschedctl cannot know their shape"
         state = WaitingState.NOT_CHECKED
     phase = f"its status says {resource.phase}" if resource.phase else ""

@@ -14,6 +14,7 @@ from kschedctl.studies.waking.ways import Waiting, labels, ways
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.group_headline import told_of_gang
 from kschedctl.studies.why.reach import obstacles
+from kschedctl.text.counts import counted
 
 NOTHING = "nothing has to wake it"
 
@@ -99,4 +100,4 @@ def _why(refused: Refused, plugin: str) -> Iterator[str]:
     for elimination in eliminations(obstacles(cycle), cycle):
         if elimination.plugin in (plugin, ""):
             fact = f", closest {elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
-            yield f"{elimination.reason} ({elimination.nodes:,} of {nodes:,} nodes{fact})"
+            yield f"{elimination.reason} ({elimination.nodes:,} of {counted(nodes, 'node')}{fact})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pod_group import GroupTreeReport, PodGroupReport
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 PLACED, INCOMPLETE, GATED = "Placed", "Incomplete", "Gated"
 PASSED = ("Success", "Skip")
@@ -62,7 +62,7 @@ def told_of_gang(group: PodGroupReport) -> str:
 def _decided_by_another(group: PodGroupReport) -> str:
     by, name = group.decided_by, group.short_name
     if group.missing:
-        return f"its gang {name} has {group.pods} of the {group.min_count} pods that {by} waits for"
+        return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {by} waits for"
     if not group.policy:
         return f"{by} decides about its gang {name}: {group.problem}"
     some = f"all {group.fitting}" if group.verdict == PLACED else f"{group.fitting} of {group.min_count}"
@@ -110,7 +110,7 @@ def _lack(group: PodGroupReport) -> str:
     where = f" in one {group.topology}" if group.topology else ""
     fitting = max([placement.pods for placement in group.placements] or [_fitting(group)]) + group.scheduled
     needed = f"a node for {counted(group.min_count, 'pod')} at once{where}"
-    return f"its gang {group.short_name} needs {needed}, and {fitting:,} fit"
+    return f"its gang {group.short_name} needs {needed}, and {fitting:,} {agreeing(fitting, 'fits', 'fit')}"
 
 
 def _incomplete(group: PodGroupReport) -> str:
@@ -125,7 +125,7 @@ def _waits_for(group: PodGroupReport) -> str:
 
 
 def _deadlock(group: PodGroupReport) -> str:
-    some = f"{group.scheduled} of the {group.min_count} pods of its gang {group.short_name}"
+    some = f"{group.scheduled} of the {counted(group.min_count, 'pod')} of its gang {group.short_name}"
     held = "holds a node" if group.scheduled == 1 else "hold nodes"
     return (
         f"deadlock: {some} {held}, and the rest needs those that gang {group.deadlocked_with[0]} holds in the same way"

@@ -9,6 +9,7 @@ import numpy as np
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.framework import UpstreamFault, has_upstream_fault
 from kschedctl.scheduler.scheduler import Framework
+from kschedctl.text.counts import counted
 
 
 def upstream_faults(cycle: Cycle, framework: Framework) -> tuple[str, ...]:
@@ -39,7 +40,7 @@ def _difference(cycle: Cycle, other: Cycle) -> str:
         return f"otherwise the answer would be: {other.error or 'no error'}"
     if not np.array_equal(cycle.feasible, other.feasible):
         nodes = len(cycle.view.nodes)
-        return f"otherwise {len(other.feasible)} of {nodes} nodes would fit, not {len(cycle.feasible)}"
+        return f"otherwise {len(other.feasible)} of {counted(nodes, 'node')} would fit, not {len(cycle.feasible)}"
     if not np.array_equal(cycle.filter.passing, other.filter.passing) or _refusals(cycle) != _refusals(other):
         return "otherwise other reasons would stand against the nodes"
     if not np.array_equal(cycle.scores.best, other.scores.best):

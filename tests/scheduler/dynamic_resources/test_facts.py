@@ -76,7 +76,7 @@ CASES = {
     "no-devices": (cluster([], {}), f"{WANTS} 1 device, the node has none"),
     "allocated": (
         cluster([device("a"), device("b")], {"count": 2}, allocated=["a"]),
-        f"{WANTS} 2 devices, 1 of 2 fit (1 allocated)",
+        f"{WANTS} 2 devices, 1 of 2 fits (1 allocated)",
     ),
     "selector": (
         cluster([device("a", "1Gi")], {"selectors": [{"cel": {"expression": BIG}}]}),
@@ -88,7 +88,7 @@ CASES = {
     ),
     "all-but-one-taken": (
         cluster([device("a"), device("b")], {"allocationMode": "All"}, allocated=["b"]),
-        f"{WANTS} all devices, 1 of 2 fit (1 allocated)",
+        f"{WANTS} all devices, 1 of 2 fits (1 allocated)",
     ),
     "capacity": (
         cluster([device("a", "8Gi")], {"capacity": {"requests": {"memory": "10Gi"}}}),

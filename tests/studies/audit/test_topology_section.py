@@ -217,7 +217,7 @@ def test_pods_that_cannot_come_back_are_found() -> None:
     found = section(*documents)
     assert told(found) == [("stranded", "warning", "StatefulSet d/web")]
     message = (
-        "if a is lost, 1 of 1 pods cannot come back: the minimum counts as 0 with 2 domains, fewer than minDomains 3"
+        "if a is lost, 1 of 1 pod cannot come back: the minimum counts as 0 with 2 domains, fewer than minDomains 3"
     )
     assert message in found.findings[0].message
     assert found.findings[0].fix == "Lower minDomains to 2, or raise maxSkew"

@@ -81,6 +81,13 @@ def full(name: str) -> Json:
     return found
 
 
+def without_room_for_pods(name: str) -> Json:
+    """A node whose kubelet takes one pod."""
+    found = node(name)
+    found["status"]["allocatable"]["pods"] = "1"
+    return found
+
+
 def of(kind: str, name: str, on: str = "", hashed: str = "", **spec: Any) -> Json:
     """A pod of a workload called web; that of a Deployment has the hash of its ReplicaSet."""
     owner = {"kind": kind, "name": "web"}
@@ -240,6 +247,9 @@ MADE: dict[str, World] = {
             {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000},
             of("Pod", "asked", priorityClassName="high", priority=1000, preemptionPolicy="Never"),
         ]
+    ),
+    "a kubelet takes no more pods": World(
+        [without_room_for_pods("n1"), of("Deployment", "web-0", "n1"), of("Pod", "asked")]
     ),
     "no controller makes the claim": World(
         [node("n1"), GPU, devices("n1", {}), template(request()), DEPLOYED], "d/web-0"

@@ -76,10 +76,10 @@ def test_a_rollout_that_gets_stuck_is_refused() -> None:
     documents = [node("n1", cpu="2"), pod("other", "n1", "500m"), replica("a", "n1"), replica("r")]
     report = found(documents, "LowerRequest")
     assert report.remedies == ()
-    assert [line for line in report.impossible if "its rollout gets stuck: 1 of 2 new pods run" in line]
+    assert [line for line in report.impossible if "its rollout gets stuck: 1 of 2 new pods runs" in line]
     changed = deployment(2)
     changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
-    assert simulated(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods run, 1 old ones are left"
+    assert simulated(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old one is left"
 
 
 def test_fewer_pods_than_before_are_no_remedy() -> None:
@@ -90,7 +90,7 @@ def test_fewer_pods_than_before_are_no_remedy() -> None:
     documents += [pod(name, "q1", owner=owner, **own) for name in "ab"] + [pod("r", owner=owner, **own)]
     report = found(documents, "OtherSelector")
     assert report.remedies == ()
-    assert [line for line in report.impossible if "1 of its pods have a node then, 2 have one now" in line]
+    assert [line for line in report.impossible if "1 of its pods has a node then, 2 have one now" in line]
 
 
 # -- what the other controllers need -----------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
+from kschedctl.text.counts import counted
 
 _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
@@ -138,7 +139,9 @@ def surge(context: LintContext) -> Iterator[Problem]:
         for term in anti_affinity_terms(workload):
             if term.selects_itself and term.every_version and _tight(workload, term):
                 domains, count = domains_of(term.key), workload.at_least
-                message = f"no old pod may go first, so a rollout needs {count + 1} {domains} for {count} replicas"
+                message = (
+                    f"no old pod may go first, so a rollout needs {count + 1} {domains} for {counted(count, 'replica')}"
+                )
                 yield workload.problem(term.path, f"{message}: with {count} it never ends")
 
 

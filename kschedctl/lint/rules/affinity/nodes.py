@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.lint.analysis.placement import anti_affinity_terms, domains_of, pod_terms, required_terms
+from kschedctl.lint.analysis.placement import anti_affinity_terms, pod_terms, required_terms, usable_domains
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -12,7 +12,7 @@ from kschedctl.lint.objects.subject import Problem
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
-from kschedctl.text.counts import agreeing
+from kschedctl.text.counts import agreeing, counted
 
 LARGE_CLUSTER = 500
 """Several hundred nodes."""
@@ -29,7 +29,7 @@ def anti_affinity_over_domains(context: LintContext) -> Iterator[Problem]:
                 continue
             if facts.full_after(workload, rows):
                 left = workload.at_most - len(rows)
-                message = f"{workload.at_most} replicas, but only {len(rows)} usable {domains_of(term.key)}: "
+                message = f"{workload.at_most} replicas, but only {usable_domains(len(rows), term.key)}: "
                 yield workload.problem(term.path, f"{message}{left} stay{'s' * (left == 1)} Pending")
 
 
@@ -46,7 +46,8 @@ def rollout_deadlock(context: LintContext) -> Iterator[Problem]:
                 continue
             if len(rows) and workload.replicas == len(rows) and facts.full_after(workload, rows):
                 message = (
-                    f"all {len(rows)} usable {domains_of(term.key)} hold an old pod, none may go first: no "
+                    f"all {usable_domains(len(rows), term.key)} {agreeing(len(rows), 'holds', 'hold')} an old "
+                    "pod, none may go first: no "
                     "rollout ever ends"
                 )
                 yield workload.problem(term.path, message)
@@ -80,7 +81,8 @@ def unlabelled_nodes(context: LintContext) -> Iterator[Problem]:
             if without.any() and eligible.any():
                 lack = agreeing(without.sum(), "lacks", "lack")
                 message = (
-                    f"{without.sum():,} of {eligible.sum():,} usable nodes {lack} {term.key}; the term has no effect "
+                    f"{without.sum():,} of {counted(eligible.sum(), 'usable node')} {lack} {term.key}; the term "
+                    "has no effect "
                     f"there: {facts.names(without)}"
                 )
                 yield workload.problem((*term.path, "topologyKey"), message)
@@ -91,7 +93,7 @@ def large_cluster(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         first = next((path for path, term in pod_terms(workload) if term.topology_key != HOSTNAME), None)
         if nodes > LARGE_CLUSTER and first is not None:
-            yield workload.problem(first, f"affinity between pods costs much in a cluster of {nodes:,} nodes")
+            yield workload.problem(first, f"affinity between pods costs much in a cluster of {counted(nodes, 'node')}")
 
 
 RULES = (

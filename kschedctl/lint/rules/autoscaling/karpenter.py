@@ -17,6 +17,7 @@ from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.text.counts import counted
 
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
@@ -62,7 +63,8 @@ def too_few_values(context: LintContext) -> Iterator[Problem]:
                 and len(requirement.values) < requirement.min_values
             ):
                 message = (
-                    f"minValues {requirement.min_values} of {requirement.key}, but {len(requirement.values)} values"
+                    f"minValues {requirement.min_values} of {requirement.key}, but "
+                    f"{counted(len(requirement.values), 'value')}"
                 )
                 yield subject.problem((*REQUIREMENTS, at, "minValues"), message)
                 too_few = True
@@ -111,7 +113,7 @@ def no_type(context: LintContext) -> Iterator[Problem]:
         if not types.number:
             without = types.in_the_way()
             hint = f"; without {' or '.join(without)} some would" if without else ""
-            message = f"no instance type of {types.all:,} meets all requirements of the pool{hint}"
+            message = f"none of {counted(types.all, 'instance type')} meets all requirements of the pool{hint}"
             yield subject.problem(REQUIREMENTS, message)
 
 

@@ -13,6 +13,7 @@ from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfil
 from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem, Subject, listed
 from kschedctl.lint.objects.workload import SERVING, Workload, compiled, scaled
+from kschedctl.text.counts import counted
 
 
 def zero_disruptions(context: LintContext) -> Iterator[Problem]:
@@ -28,7 +29,7 @@ def zero_disruptions(context: LintContext) -> Iterator[Problem]:
             for workload in workloads:
                 if len(workloads) == 1 and workload.kind in SERVING and 0 < workload.at_most <= spec.min_available:
                     message = (
-                        f"minAvailable {spec.min_available} of {workload.at_most} replicas of "
+                        f"minAvailable {spec.min_available} of {counted(workload.at_most, 'replica')} of "
                         f"{workload.subject} allows no eviction"
                     )
                     yield subject.problem(("spec", "minAvailable"), message)

@@ -12,6 +12,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, Workload, compiled
+from kschedctl.text.counts import counted
 
 
 def no_headroom(context: LintContext) -> Iterator[Problem]:
@@ -64,7 +65,7 @@ def order_deadlock(context: LintContext) -> Iterator[Problem]:
         namespace, _, name = sharing[0].partition("/")
         node = context.facts.view.nodes.names[rows[0]]
         message = (
-            f"it and {', '.join(sharing[1:])} allow no eviction and share {len(rows)} nodes ({node}): no "
+            f"it and {', '.join(sharing[1:])} allow no eviction and share {counted(len(rows), 'node')} ({node}): no "
             "order of drains works"
         )
         yield Subject("PodDisruptionBudget", name, namespace).problem(("spec",), message)

@@ -17,6 +17,7 @@ from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, claim_class
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.text.counts import counted
 
 ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
@@ -27,7 +28,9 @@ def no_node_matches(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         wanted = workload.kind != "DaemonSet"  # which may wait for its nodes
         if wanted and len(facts) and not facts.selected(workload).any() and facts.never(workload, (NodeAffinity,)):
-            yield workload.problem(where(workload), f"none of the {len(facts):,} nodes matches {demands(workload)}")
+            yield workload.problem(
+                where(workload), f"none of the {counted(len(facts), 'node')} matches {demands(workload)}"
+            )
 
 
 def one_node_matches(context: LintContext) -> Iterator[Problem]:

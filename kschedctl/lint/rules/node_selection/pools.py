@@ -13,6 +13,7 @@ from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject, listed
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rules.node_selection.affinity import demands, where
+from kschedctl.text.counts import counted
 
 _OF_KARPENTER = ("karpenter.sh/", "karpenter.k8s.")
 HEALTHY = {
@@ -79,7 +80,7 @@ def not_ready(context: LintContext) -> Iterator[Problem]:
                 state = f"{condition.type} is {condition.status}"
                 nodes_in_state.setdefault(state, []).append(node.metadata.name)
     for state, names in nodes_in_state.items():
-        message = f"{state} on {len(names):,} of {len(context.cluster.nodes):,} nodes: {listed(names)}"
+        message = f"{state} on {len(names):,} of {counted(len(context.cluster.nodes), 'node')}: {listed(names)}"
         yield Subject("Node", names[0]).problem(("status", "conditions"), message)
 
 

@@ -14,6 +14,7 @@ from kschedctl.lint.objects.owners import pods_by_owner
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.lint.rules.priority.classes import RESERVED_PREFIX
+from kschedctl.text.counts import agreeing, counted
 
 SYSTEM_NAMESPACES = ("openshift-", "kube-")
 """What the namespaces of a distribution's own pods begin with; agents of nodes are system's wherever they are."""
@@ -73,7 +74,10 @@ def deleted_in_use(context: LintContext) -> Iterator[Problem]:
     for name, count in used.items():
         pod = first[name]
         subject = Subject("Pod", pod.metadata.name, pod.metadata.namespace)
-        message = f'PriorityClass "{name}" is gone, but {count} running pods have it: new ones will be refused'
+        message = (
+            f'PriorityClass "{name}" is gone, but {counted(count, "running pod")} {agreeing(count, "has", "have")} it: '
+            "new ones will be refused"
+        )
         yield subject.problem(("spec", "priorityClassName"), message)
 
 

@@ -33,6 +33,7 @@ from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.amounts import readable
 from kschedctl.lint.objects.subject import Path, Problem, Subject, listed
 from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.text.counts import agreeing, counted
 
 
 def lacking_for_quota(context: LintContext) -> Iterator[Problem]:
@@ -97,7 +98,7 @@ def _objects(context: LintContext, subject: Subject, name: str, hard: Quantity) 
     kind = _COUNTED.get(name.removeprefix("count/"), "")
     there = [s for s in context.subjects if s.kind == kind and context.in_one_namespace(subject, s)]
     if hard < parse(len(there)):
-        return f"there are {len(there):,} objects of kind {kind}"
+        return f"there {agreeing(len(there), 'is', 'are')} {counted(len(there), 'object')} of kind {kind}"
     if name != "requests.storage":
         return ""
     claims = [c for s, c in context.linted(PersistentVolumeClaim) if context.in_one_namespace(subject, s)]

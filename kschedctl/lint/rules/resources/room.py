@@ -57,7 +57,10 @@ def _largest(context: LintContext, wanted: Amounts, eligible: Bools) -> str:
         f"{name} {readable(name, int(wanted[column]))} of at most {readable(name, int(most[column]))}"
         for name, column in (beyond or asked).items()
     ]
-    return f"fits on none of {eligible.sum():,} usable nodes, even without movable pods: requests {', '.join(parts)}"
+    return (
+        f"fits on none of {counted(eligible.sum(), 'usable node')}, even without movable pods: requests "
+        f"{', '.join(parts)}"
+    )
 
 
 def fragmented(context: LintContext) -> Iterator[Problem]:
@@ -90,7 +93,7 @@ def daemon_set_overhead(context: LintContext) -> Iterator[Problem]:
         full = facts.eligible(workload) & ~there & ~holds(room, wanted)
         if full.any():
             message = (
-                f"no room for it on {full.sum():,} of {facts.eligible(workload).sum():,} nodes unless it "
+                f"no room for it on {full.sum():,} of {counted(facts.eligible(workload).sum(), 'node')} unless it "
                 f"evicts others: {facts.names(full)}"
             )
             yield workload.problem(("containers",), message)

@@ -20,7 +20,7 @@ from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import TAINTS_POLICY
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
-from kschedctl.text.counts import agreeing
+from kschedctl.text.counts import agreeing, counted
 
 
 class HardSpread(NamedTuple):
@@ -66,7 +66,9 @@ def key_on_no_node(context: LintContext) -> Iterator[Problem]:
             and lacking
             and context.facts.never(workload, (PodTopologySpread, *OF_NODES))
         ):
-            message = f"none of the {eligible.sum():,} nodes that it may use has the label {constraint.topology_key}"
+            message = (
+                f"none of the {counted(eligible.sum(), 'node')} that it may use has the label {constraint.topology_key}"
+            )
             yield workload.problem((*path, "topologyKey"), message)
 
 
@@ -77,7 +79,7 @@ def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
         if without.any() and without.sum() < eligible.sum() and constraint.when_unsatisfiable == HARD:
             lack, are = agreeing(without.sum(), "lacks", "lack"), agreeing(without.sum(), "is", "are")
             message = (
-                f"{without.sum():,} of {eligible.sum():,} usable nodes {lack} the label and {are} skipped: "
+                f"{without.sum():,} of {counted(eligible.sum(), 'usable node')} {lack} the label and {are} skipped: "
                 f"{context.facts.names(without)}"
             )
             yield workload.problem((*path, "topologyKey"), message)

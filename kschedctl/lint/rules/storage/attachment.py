@@ -14,6 +14,7 @@ from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING
 from kschedctl.snapshot.node_order import ZONE
+from kschedctl.text.counts import agreeing, counted
 
 ZONAL_PROVISIONERS = frozenset(
     {
@@ -82,9 +83,12 @@ def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
         stuck = surge > 0 and not unavailable and workload.replicas == len(rows) and bool(workload.subject.document)
         if len(rows) and (workload.at_most > len(rows) or stuck) and facts.full_after(workload, rows):
             left = workload.at_most - len(rows)
-            what = f"{workload.at_most} replicas, but only {len(rows)} usable hosts, one replica each: "
+            what = f"{workload.at_most} replicas, but only {counted(len(rows), 'usable host')}, one replica each: "
             what += f"{left} stay{'s' * (left == 1)} Pending"
-            rollout = f"all {len(rows)} usable hosts have the port in use: no room for a rollout's new pod"
+            rollout = (
+                f"all {counted(len(rows), 'usable host')} {agreeing(len(rows), 'has', 'have')} the port in use: "
+                "no room for a rollout's new pod"
+            )
             yield workload.problem(taken[0], rollout if stuck else what)
 
 

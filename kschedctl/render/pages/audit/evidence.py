@@ -157,7 +157,9 @@ def topology_blocks(report: TopologySection, style: Style) -> Page:
 
 def _domains(workload: PlacedWorkload, domains: WorkloadDomains) -> tuple[Cell | Stack, ...]:
     first = domains.losses[0] if domains.losses else None
-    loss: Cell = f"{domains.most}: {domains.most_pods:,} of {workload.pods:,} pods" if first else "no pod in any domain"
+    loss: Cell = (
+        f"{domains.most}: {domains.most_pods:,} of {count(workload.pods, 'pod')}" if first else "no pod in any domain"
+    )
     if first and first.lost == workload.pods:
         loss = Marked(f"{domains.most}: all pods", Tone.BAD)
     elif first:
@@ -221,7 +223,7 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
     if grown is None:
         return ()
     find = agreeing(grown.placed, "finds", "find")
-    placed = f"{grown.placed:,} of {grown.asked:,} more pods like {grown.like} ({grown.workload}) {find} a node"
+    placed = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {find} a node"
     outcome = paragraph(placed + (f"; the others: {refused(grown.message, style)[0]}" if grown.message else ""))
     evicted, tier = Column("evicted", keep=True), Column("tier", keep=True, beneath="tier")
     columns = (evicted, tier, Column("pods", right=True), Column("then"), Column("behind", beneath="behind"))

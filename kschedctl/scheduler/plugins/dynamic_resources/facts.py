@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.scheduler.framework.facts import Detail, Fact
+from kschedctl.text.counts import agreeing
 
 EXPRESSION_TOLD = 80
 
@@ -84,7 +85,7 @@ class DevicesUnfit(Fact, frozen=True):
         """
         >>> taken = DeviceFault("Allocated", devices=1)
         >>> DevicesUnfit((RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)).words()
-        'shop/gpu request r wants 2 devices, 1 of 2 fit (1 allocated)'
+        'shop/gpu request r wants 2 devices, 1 of 2 fits (1 allocated)'
         """
         requests = map(_requested, self.requests)
         pools = (f"pool {p.pool} is {f'invalid: {p.invalid}' if p.invalid else 'incomplete'}" for p in self.pools)
@@ -114,7 +115,10 @@ def _requested(devices: RequestedDevices) -> str:
     if not devices.devices:
         return f"{text}, the node has none"
     faults = ", ".join(f"{fault.devices} {_fault(fault)}" for fault in devices.faults)
-    return f"{text}, {devices.free} of {devices.devices} fit" + f" ({faults})" * bool(faults)
+    return (
+        f"{text}, {devices.free} of {devices.devices} {agreeing(devices.free, 'fits', 'fit')}"
+        + f" ({faults})" * bool(faults)
+    )
 
 
 def _fault(fault: DeviceFault) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.api import resource_names as names
 from kschedctl.scheduler.framework.facts import Detail, Fact
+from kschedctl.text.counts import counted
 
 
 class DeferredResize(Detail, frozen=True):
@@ -62,4 +63,4 @@ class TooManyPods(Fact, frozen=True):
     limit: int
 
     def words(self) -> str:
-        return f"{self.pods} of {self.limit} pods"
+        return f"{self.pods} of {counted(self.limit, 'pod')}"

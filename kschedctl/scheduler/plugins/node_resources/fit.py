@@ -58,6 +58,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import agreeing
 
 TOO_MANY_PODS = "Too many pods"
 TOO_LARGE = ByVersion(
@@ -223,8 +224,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
         asked = (
             listed([f"{readable(name, amount)} {name}" for name, amount in requests.items()]) or "room for one more pod"
         )
+        are = agreeing(max(len(requests), 1), "is", "are")
         of = listed(list(requests), "or") or "pods"
-        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one fits where {asked} are free then)")
+        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one fits where {asked} {are} free then)")
         yield WakeTrigger(
             POD, ActionType.UPDATE_POD_SCALE_DOWN, f"a pod on a node, or the pod itself, requests less {of}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.scheduler.framework.facts import Detail, Fact
+from kschedctl.text.counts import counted
 
 
 class DriverLimit(Detail, frozen=True):
@@ -23,6 +24,6 @@ class TooManyVolumes(Fact, frozen=True):
         'driver csi has 2 of 2 volumes attached, the pod brings 1 more'
         """
         return "; ".join(
-            f"driver {d.driver} has {d.attached} of {d.limit} volumes attached, the pod brings {d.more} more"
+            f"driver {d.driver} has {d.attached} of {counted(d.limit, 'volume')} attached, the pod brings {d.more} more"
             for d in self.drivers
         )

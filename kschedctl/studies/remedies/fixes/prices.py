@@ -93,6 +93,7 @@ OF_KINDS = {
         "DropDeviceSelector",
         "DropDeviceCapacity",
         "DropDeviceConstraint",
+        "RaiseMaxPods",
     ),
     Price.GUARANTEE: (
         "SoftenPodAffinity",

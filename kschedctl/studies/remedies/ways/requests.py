@@ -18,7 +18,7 @@ from kschedctl.studies.remedies.fixes.changes import Fix, on_pod
 from kschedctl.studies.remedies.fixes.machine_sizes import is_plausible
 from kschedctl.studies.remedies.fixes.prices import NEGLIGIBLE, SUBSTANTIAL, Price
 from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
-from kschedctl.studies.remedies.ways import extended_resources, neighbours, resizes, waiting
+from kschedctl.studies.remedies.ways import extended_resources, neighbours, pod_limits, resizes, waiting
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90
 """The cost of asking for a little less, what is added for asking for nothing at all, and that of doing without."""
@@ -223,6 +223,7 @@ REMEDIES = {
             lower,
             extended_resources.backed,
             neighbours.in_the_way,
+            pod_limits.raise_max_pods,
         ),
         facts_tell_all=True,
     )

@@ -24,6 +24,7 @@ from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemed
 from kschedctl.studies.remedies.ways import neighbours, volumes, waiting
 from kschedctl.studies.remedies.ways.given_back import users_of, volumes_of
 from kschedctl.studies.remedies.ways.stopped_pods import stopped
+from kschedctl.text.counts import counted
 
 RAISE, DETACH = 40, 35
 MOST = 3
@@ -55,7 +56,7 @@ def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         others = tuple(driver for driver in known.spec.drivers if driver.name != limit.driver)
         return replace(known, spec=replace(known.spec, drivers=(*others, new)))
 
-    text = f"let driver {limit.driver} attach {count} volumes to node {name} instead of {limit.limit}"
+    text = f"let driver {limit.driver} attach {counted(count, 'volume')} to node {name} instead of {limit.limit}"
     edits = (ObjectEdit(ObjectKey.of(csi_node), change),)
     yield Fix(
         "RaiseVolumeLimit",
