@@ -200,13 +200,19 @@ class RemediesOfMany(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
+    elsewhere: int = 0
+    """The number of pods that wait in other namespaces, if none of the scope waits."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "RemediesOfMany"
 
     def first_line(self) -> tuple[str, ...]:
         """How many of the pods are cleared with how many changes."""
         if not self.waiting:
-            return ("No pod waits", self.scope + doubt(self.unknown))
+            where = self.scope + doubt(self.unknown)
+            if not self.elsewhere:
+                return ("No pod waits", where)
+            wait = agreeing(self.elsewhere, "waits", "wait")
+            return ("No pod waits", f"{where}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
         number = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
         changes = " with this change" if number == 1 else f" with these {number} changes"
         how = changes if self.chosen else ": nothing was found that helps more"
@@ -219,5 +225,7 @@ class RemediesOfMany(Report, frozen=True):
         fixes = tuple(chosen.remedy.shortened(len(chosen.clears)) for chosen in self.chosen)
         left = tuple(ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left)
         figures = {"waiting": self.waiting, "cleared": self.cleared}
+        if self.elsewhere:
+            figures["elsewhere"] = self.elsewhere
         lacking = tuple(workload.shortened for workload in self.not_created)
         return replace(summary, subject=self.scope, fixes=fixes, pods=(*lacking, *left), figures=figures)

@@ -21,6 +21,7 @@ from kschedctl.cli.progress import bars
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, in_context, time_of
+from kschedctl.cli.try_next import again
 from kschedctl.errors import UsageError
 from kschedctl.library.remedies import manifest_remedies, pending_remedies, remedies_with_room
 from kschedctl.reports.explanation import FINE
@@ -94,7 +95,8 @@ def remedies(
             raise UsageError(f"these are {len(asked):,} different pods", hint=hint)
         if any(asked_pod.workload is not None for asked_pod in asked):
             return view.answer(*_of_manifests(inquiry, wishes))
-        return view.answer(*_of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes))
+        report, code = _of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes)
+        return view.answer(report, code, {"": again(source, "remedies", "-A")} if report.elsewhere else {})
 
 
 def _inquiry(source: Source, scope: Scope, words: tuple[str, ...]) -> Inquiry:

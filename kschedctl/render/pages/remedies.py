@@ -27,6 +27,7 @@ from kschedctl.render.pages.sections import (
     caveats,
     interruption,
     marked_verdict,
+    next_section,
     refused,
 )
 from kschedctl.render.tables import Row, table_of
@@ -158,7 +159,8 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
     title, *where = report.first_line()
     lacking = not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
-        return (*lacking, paragraph(Marked(title, Tone.GOOD), *where))
+        elsewhere = next_section(style, "But elsewhere") if report.elsewhere else ()
+        return (*lacking, paragraph(Marked(title, Tone.GOOD), *where), *elsewhere)
     note = paragraph(Marked("chosen greedily, and simulated one after the other", Tone.FAINT))
     blocks = [_chosen_blocks(number, chosen, style) for number, chosen in enumerate(report.chosen, 1)]
     fixes = (*(block for fix in blocks for block in fix), note) if blocks else ()
