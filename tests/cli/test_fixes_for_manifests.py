@@ -49,7 +49,7 @@ def test_fixes_are_chosen_for_the_pods_of_the_files(run: Run, write: Write) -> N
     (chosen,) = report["chosen"]
     assert chosen["remedy"]["summary"].startswith("Add 4 nodes")
     assert chosen["clears"] == ["d/api-new-0", "d/web-new-0"]
-    assert chosen["remedy"]["also_places"] == ["default/old-0", "default/old-1"]
+    assert chosen["remedy"]["alsoPlaces"] == ["default/old-0", "default/old-1"]
 
 
 def test_remedies_tell_of_pods_that_wait_in_other_namespaces(run: Run) -> None:
