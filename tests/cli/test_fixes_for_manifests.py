@@ -59,3 +59,32 @@ def test_remedies_tell_of_pods_that_wait_in_other_namespaces(run: Run) -> None:
     assert "No pod waits in namespace default; 10 pods wait in other namespaces" in " ".join(outcome.out.split())
     assert outcome.commands == ["kschedctl remedies -A --demo"]
     assert json.loads(run("remedies", "-n", "default", "--demo", "-o", "json").out)["elsewhere"] == 10
+
+
+KAFKA = {
+    "apiVersion": "kafka.strimzi.io/v1beta2",
+    "kind": "Kafka",
+    "metadata": {"name": "events", "namespace": "shop"},
+    "spec": {"kafka": {"replicas": 3}},
+}
+SMALL = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "10m"}}}]
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies", "simulate"])
+@pytest.mark.parametrize("names", [["tiny"], ["tiny", "small"]])
+def test_a_custom_resource_beside_workloads_leaves_the_answer_undecided(
+    run: Run, write: Write, command: str, names: list[str]
+) -> None:
+    """All pods of the Deployments fit, and nobody knows what the pods of the custom resource are like."""
+    chart = write(KAFKA, *(_workload("Deployment", name, "shop", SMALL) for name in names))
+    outcome = run(command, "-f", chart, "--demo")
+    assert outcome.code == 5
+    assert "1 custom resource not checked" in " ".join(outcome.out.split())
+    (waiting,) = json.loads(run(command, "-f", chart, "--demo", "-o", "json").out)["waitingElsewhere"]
+    assert waiting["resource"] == "Kafka shop/events"
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies", "simulate"])
+def test_a_workload_that_does_not_fit_decides_despite_a_custom_resource(run: Run, write: Write, command: str) -> None:
+    chart = write(KAFKA, _workload("Deployment", "redis", "shop"))
+    assert run(command, "-f", chart, "--demo").code == 1
