@@ -245,7 +245,7 @@ def fine(report: Explanation | Explanations | PendingPods) -> bool:
     """
     match report:
         case Explanation():
-            return report.verdict in FINE and not _not_created(report)
+            return report.verdict in FINE and not (_not_created(report) or report.claims_without_scheduler)
         case Explanations():
             return all(map(fine, report.explanations))
     waits = report.not_created or is_not_admitted(report.waiting_elsewhere)

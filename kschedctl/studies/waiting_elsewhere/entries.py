@@ -26,8 +26,12 @@ def entry(
     conditions: Iterable[Condition] = (),
     holders: Iterable[str] = (),
     part_of: Iterable[Owner] = (),
+    exists: bool | None = None,
 ) -> WaitingElsewhere:
-    """Build the report of one object; ``now``: the RFC 3339 time at which its age is taken, empty for none."""
+    """Build the report of one object; ``now``: the RFC 3339 time at which its age is taken, empty for none.
+
+    ``exists``: whether the cluster has the object, None if its UID tells.
+    """
     created = metadata.creation_timestamp or ""
     return WaitingElsewhere(
         resource=str(Owner(kind, metadata.namespace, metadata.name)),
@@ -41,7 +45,7 @@ def entry(
         part_of=tuple(map(str, part_of)),
         created=created,
         age=age(created, now),
-        exists=bool(metadata.uid),
+        exists=bool(metadata.uid) if exists is None else exists,
     )
 
 
