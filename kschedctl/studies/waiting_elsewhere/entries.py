@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from kschedctl.api.ages import age
-from kschedctl.api.objects import Condition, ObjectMeta, Pod
+from kschedctl.api.objects import Condition, ObjectMeta, Pod, PodMeta
 from kschedctl.api.ownership import Owner, controller_of
 from kschedctl.api.pod_table import PodTable
 from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewhere, WaitingState
@@ -15,7 +15,7 @@ from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewh
 
 def entry(
     kind: str,
-    metadata: ObjectMeta,
+    metadata: ObjectMeta | PodMeta,
     state: WaitingState,
     headline: str,
     *,
