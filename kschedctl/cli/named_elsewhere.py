@@ -46,9 +46,14 @@ def report_named_elsewhere(
     )
 
 
+def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ...]:
+    """Return what files add to a cluster and waits elsewhere."""
+    return tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
+
+
 def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
     """Return the report about what files add to a cluster and waits elsewhere, None if they add nothing such."""
-    entries = tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
+    entries = find_new_resources(cluster, now)
     if not entries:
         return None
     return PendingPods(

@@ -190,6 +190,8 @@ class Cluster(Objects):
         ConfigurationError for a version that is not replayed.
         """
         KubeVersion.supported(kube_version)
+        if not isinstance(objects, Iterable):
+            raise InputError(f"expected a list of objects, got {type_name(objects)}")
         documents = list(objects)
         by_kind, not_read, newer = _read(documents)
         gaps = {} if assume_complete else gaps_of(set(_listed(documents)), NOT_AMONG_OBJECTS)

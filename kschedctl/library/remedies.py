@@ -112,7 +112,8 @@ def pending_remedies(
     report = remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
     lacking = () if selector else Creations(cluster, now or moment_of(cluster)).failing(namespace or None)
     unknown = together((report.unknown, () if selector else unread(cluster)))
-    return structs.replace(report, not_created=lacking, unknown=unknown)
+    others = 0 if keys else sum(pod.metadata.namespace != namespace for pod in waiting(cluster, None))
+    return structs.replace(report, not_created=lacking, unknown=unknown, elsewhere=others if namespace else 0)
 
 
 def manifest_remedies(

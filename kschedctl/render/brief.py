@@ -95,7 +95,7 @@ def _parts(summary: Summary) -> Iterator[BriefText]:
     else:
         yield BriefText(summary.headline, 3)
     if summary.undecided:
-        yield BriefText(f"not certain: {'; '.join(summary.doubts)}", 2)
+        yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
     typed = _typed_commands(summary)

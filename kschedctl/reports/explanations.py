@@ -9,6 +9,7 @@ from kschedctl.reports.explanation import FINE, NODE_HEADER, Explanation
 from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.summary import Report, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state
 from kschedctl.text.counts import counted
 
 
@@ -24,14 +25,18 @@ class Explanations(Report, frozen=True):
     extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanations"
 
     def first_line(self) -> tuple[str, ...]:
         """How many are fine."""
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
-        sentence = "have a node or would get one, each by itself"
-        return (f"{fine:,} of {counted(len(self.explanations), 'pod')}", sentence + doubt(self.unknown))
+        number = len(self.explanations)
+        sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
+        besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
+        return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + doubt(self.unknown))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the answer of each."""

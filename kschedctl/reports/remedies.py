@@ -18,6 +18,7 @@ from kschedctl.reports.make_room import MakeRoom
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state
 from kschedctl.text.counts import agreeing, counted, first_few
 
 OWNERS = {"author": "app", "operator": "platform"}
@@ -147,12 +148,15 @@ class Remedies(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     make_room: MakeRoom | None = None
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Remedies"
 
     def first_line(self) -> tuple[str, ...]:
         """The first line of its Explanation."""
-        return (self.pod, f"{self.verdict}{doubt(self.unknown)}:", self.headline)
+        besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
+        return (self.pod, f"{self.verdict}{doubt(self.unknown)}:", self.headline + besides)
 
     def summarized(self, summary: Summary) -> Summary:
         fixes = tuple(remedy.shortened() for remedy in self.remedies)
@@ -200,24 +204,39 @@ class RemediesOfMany(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
+    elsewhere: int = 0
+    """The number of pods that wait in other namespaces, if none of the scope waits."""
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "RemediesOfMany"
 
     def first_line(self) -> tuple[str, ...]:
         """How many of the pods are cleared with how many changes."""
         if not self.waiting:
-            return ("No pod waits", self.scope + doubt(self.unknown))
+            where = self.scope + doubt(self.unknown) + self._besides
+            if not self.elsewhere:
+                return ("No pod waits", where)
+            wait = agreeing(self.elsewhere, "waits", "wait")
+            return ("No pod waits", f"{where}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
         number = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
         changes = " with this change" if number == 1 else f" with these {number} changes"
         how = changes if self.chosen else ": nothing was found that helps more"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
-        return (f"{cleared}{how}{doubt(self.unknown)}",)
+        return (f"{cleared}{how}{self._besides}{doubt(self.unknown)}",)
+
+    @property
+    def _besides(self) -> str:
+        """Return how many objects wait elsewhere, as the end of a line."""
+        return f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def summarized(self, summary: Summary) -> Summary:
         """With the changes that were chosen, and who waits all the same."""
         fixes = tuple(chosen.remedy.shortened(len(chosen.clears)) for chosen in self.chosen)
         left = tuple(ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left)
         figures = {"waiting": self.waiting, "cleared": self.cleared}
+        if self.elsewhere:
+            figures["elsewhere"] = self.elsewhere
         lacking = tuple(workload.shortened for workload in self.not_created)
         return replace(summary, subject=self.scope, fixes=fixes, pods=(*lacking, *left), figures=figures)

@@ -17,12 +17,14 @@ class WaitingState(StrEnum):
     """How something waits.
 
     NOT_ADMITTED: a queue, or the scheduler of a gang, has not let it start. SUSPENDED: somebody set ``suspend``.
-    NOT_CHECKED: an operator creates its pods, whose shape nobody else knows.
+    NOT_CHECKED: an operator creates its pods, whose shape nobody else knows. BYPASSES_SCHEDULER: a pod has a node by
+    spec.nodeName, so that kube-scheduler selects no node for its claims, and nobody binds them.
     """
 
     NOT_ADMITTED = "NotAdmitted"
     SUSPENDED = "Suspended"
     NOT_CHECKED = "NotChecked"
+    BYPASSES_SCHEDULER = "BypassesScheduler"
 
 
 class ReportedCondition(Document, frozen=True):
@@ -86,6 +88,7 @@ def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
     """
     counts: dict[str, int] = {}
     words = {WaitingState.NOT_ADMITTED: "not admitted", WaitingState.SUSPENDED: "suspended"}
+    words[WaitingState.BYPASSES_SCHEDULER] = "that bypasses the scheduler"
     for entry in waiting:
         if entry.state is WaitingState.NOT_CHECKED:
             continue
@@ -93,7 +96,7 @@ def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
     phrases = []
     for phrase, number in counts.items():
         kind, _, how = phrase.partition(" ")
-        phrases.append(f"{counted(number, kind)} {how}")
+        phrases.append(f"{counted(number, kind)} {how if number == 1 else how.replace('bypasses', 'bypass')}")
     if custom := sum(entry.state is WaitingState.NOT_CHECKED for entry in waiting):
         phrases.append(f"{counted(custom, 'custom resource')} not checked")
     return ", ".join(phrases)
@@ -113,5 +116,6 @@ def is_not_checked(waiting: Sequence[WaitingElsewhere]) -> bool:
 
 
 def not_admitted(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:
-    """Return what of the cluster waits for a decision of a queue or of a gang's scheduler."""
-    return [entry for entry in waiting if entry.state is WaitingState.NOT_ADMITTED and entry.exists]
+    """Return what of the cluster waits for a decision of a queue, of a gang's scheduler or of kube-scheduler."""
+    states = (WaitingState.NOT_ADMITTED, WaitingState.BYPASSES_SCHEDULER)
+    return [entry for entry in waiting if entry.state in states and entry.exists]

@@ -48,7 +48,7 @@ ONE_OF_MANY = re.compile(rf"(?<![\d.,])1 (?:{NOUNS})\b")
 
 def is_typed(line: str) -> bool:
     """Whether it is to be copied: such a line is in one piece, however long."""
-    return line.startswith(("  kschedctl ", "  kubectl ", "  # "))
+    return line.startswith(("  kschedctl ", "  kubectl ", "  printf ", "  # "))
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

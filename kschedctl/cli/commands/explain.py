@@ -14,7 +14,12 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.named_elsewhere import pods_of_groups, report_named_elsewhere, report_new_resources
+from kschedctl.cli.named_elsewhere import (
+    find_new_resources,
+    pods_of_groups,
+    report_named_elsewhere,
+    report_new_resources,
+)
 from kschedctl.cli.option_groups.autoscalers import Autoscalers
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
@@ -43,7 +48,7 @@ from kschedctl.reports.explanation import FINE, Explanation
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pending import PendingPods
-from kschedctl.reports.waiting_elsewhere import is_not_admitted
+from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -149,7 +154,7 @@ class _Question(msgspec.Struct, frozen=True):
                 return elsewhere
             return self._explained(subjects.named(inquiry, words, self.scope, self.source), inquiry)
         if of_files := subjects.of_files(inquiry, self.scope):
-            return self._explained(of_files, inquiry)
+            return self._with_new_resources(self._explained(of_files, inquiry), inquiry)
         if inquiry.around and (of_operators := report_new_resources(inquiry.cluster, now)):
             return of_operators
         if self.supposed:
@@ -178,6 +183,18 @@ class _Question(msgspec.Struct, frozen=True):
 
         remember(self.call_extender, asked_pods, inquiry, self.source)
         return explained_together([self._one(asked_pod, inquiry.now) for asked_pod in asked_pods])
+
+    def _with_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
+        """Return the report with what else of the files waits elsewhere, which makes a good verdict undecided."""
+        waiting = () if self.scope.selector else find_new_resources(inquiry.cluster, inquiry.now)
+        if not waiting:
+            return report
+        from kschedctl.studies.explain import explanations  # noqa: PLC0415 - not for a summary of no pods
+
+        several = explanations([report]) if isinstance(report, Explanation) else report
+        certain = not fine(report) and not report.undecided
+        undecided = not certain and (report.undecided or is_not_checked(waiting))
+        return replace(several, waiting_elsewhere=waiting, undecided=undecided)
 
     def _one(self, asked: AskedPod, now: str) -> Explanation:
         from kschedctl.library.pods import explained  # noqa: PLC0415
@@ -228,7 +245,7 @@ def fine(report: Explanation | Explanations | PendingPods) -> bool:
     """
     match report:
         case Explanation():
-            return report.verdict in FINE and not _not_created(report)
+            return report.verdict in FINE and not (_not_created(report) or report.claims_without_scheduler)
         case Explanations():
             return all(map(fine, report.explanations))
     waits = report.not_created or is_not_admitted(report.waiting_elsewhere)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
+from msgspec import structs
 
 from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
-from kschedctl.cli.answer import Answer
+from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.named_elsewhere import find_new_resources
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.option_groups.whole_pods import remember
@@ -21,10 +23,12 @@ from kschedctl.cli.progress import bars
 from kschedctl.cli.references import are_pods
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, in_context, time_of
+from kschedctl.cli.try_next import again
 from kschedctl.errors import UsageError
 from kschedctl.library.remedies import manifest_remedies, pending_remedies, remedies_with_room
 from kschedctl.reports.explanation import FINE
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
+from kschedctl.reports.waiting_elsewhere import is_not_checked
 from kschedctl.studies.controllers.asked_pod import AskedPod
 from kschedctl.studies.controllers.creation_ways import KINDS
 from kschedctl.studies.controllers.manifests import in_files
@@ -39,6 +43,9 @@ EXAMPLES = (
     "kschedctl remedies -A",
     "helm template web ./web | kschedctl remedies -f - -n shop",
 )
+
+
+AnyRemedies = TypeVar("AnyRemedies", Remedies, RemediesOfMany)
 
 
 class Maker(StrEnum):
@@ -88,13 +95,15 @@ def remedies(
         asked = _asked(inquiry, source, scope, words)
         if len(asked) == 1:
             remember(call_extender, asked, inquiry, source)
-            return view.answer(*_of_one(asked[0], wishes, time_of(inquiry.cluster, source), node_groups))
+            one, code = _of_one(asked[0], wishes, time_of(inquiry.cluster, source), node_groups)
+            return view.answer(*(_with_new_resources(one, code, inquiry) if not words else (one, code)))
         if words:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"these are {len(asked):,} different pods", hint=hint)
         if any(asked_pod.workload is not None for asked_pod in asked):
-            return view.answer(*_of_manifests(inquiry, wishes))
-        return view.answer(*_of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes))
+            return view.answer(*_with_new_resources(*_of_manifests(inquiry, wishes), inquiry))
+        report, code = _of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes)
+        return view.answer(report, code, {"": again(source, "remedies", "-A")} if report.elsewhere else {})
 
 
 def _inquiry(source: Source, scope: Scope, words: tuple[str, ...]) -> Inquiry:
@@ -123,6 +132,16 @@ def _of_one(asked: AskedPod, wishes: RemedyWishes, now: str, groups: NodeGroupIn
         tried = shown.begin("trying remedies", 0)
         report = remedies_with_room(asked, wishes, tried, now=now, given=groups.given())
     return report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
+
+
+def _with_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:
+    """Return the report with what else of the files waits elsewhere, and the exit code, which then is no success."""
+    waiting = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.asked else ()
+    if not waiting:
+        return report, code
+    undecided = report.undecided or (code == SCHEDULES and is_not_checked(waiting))
+    report = structs.replace(report, waiting_elsewhere=waiting, undecided=undecided)
+    return report, UNDECIDED if undecided and code == SCHEDULES else code
 
 
 def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:

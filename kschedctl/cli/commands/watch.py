@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -125,6 +126,9 @@ def _until_sigterm() -> Iterator[None]:
     def end(*_: object) -> None:
         raise _TerminatedError
 
+    if threading.current_thread() is not threading.main_thread():  # which alone may handle signals
+        yield
+        return
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield

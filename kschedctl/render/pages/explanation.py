@@ -34,7 +34,7 @@ from kschedctl.render.pages.sections import (
     searched_lines,
     upstream_fault_lines,
 )
-from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_lines
+from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
 from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.reports.browsing.changed_answer import ChangedAnswer
@@ -286,6 +286,7 @@ def explanations_page(report: Explanations, style: Style) -> Page:
     """How many would be scheduled, a line for each, and the pages of the others; of all with ``-o wide``."""
     fine, sentence = report.first_line()
     all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
+    tone = (Tone.WARNING if report.waiting_elsewhere else Tone.GOOD) if all_fine else Tone.BAD
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = table_of(report.explanations, columns, _answer, limit=None, full=False)
     full = [explanation for explanation in report.explanations if style.wide or explanation.verdict not in FINE]
@@ -293,10 +294,11 @@ def explanations_page(report: Explanations, style: Style) -> Page:
         below(explanation.stands_for or explanation.pod, explanation_page(explanation, style)) for explanation in full
     ]
     return (
-        paragraph(Marked(fine, Tone.GOOD if all_fine else Tone.BAD), sentence),
+        paragraph(Marked(fine, tone), sentence),
         *caveats(report.not_replayed, report.ignored, report.extended),
         *table,
         *(block for page in pages for block in page),
+        *(waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
     )
 
 

@@ -27,8 +27,10 @@ from kschedctl.render.pages.sections import (
     caveats,
     interruption,
     marked_verdict,
+    next_section,
     refused,
 )
+from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_section
 from kschedctl.render.tables import Row, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedies import OWNERS, ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
@@ -50,16 +52,18 @@ def remedies_page(report: Remedies, style: Style) -> Page:
         *(moves_sections(report.make_room, style) if report.make_room else ()),
         *_searched(report),
         *_unchecked(report),
+        *_waiting_elsewhere(report, style),
     )
 
 
 def _verdict(report: Remedies) -> Page:
     pod = Marked(report.pod, Tone.STRONG)
-    if report.undecided:
-        doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
+    doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
+    if report.undecided and doubts:
         verdict = Marked(f"{verdict_words(report.verdict)}, {unless(doubts)}:", Tone.WARNING)
         return (paragraph(pod, verdict, reasons(doubts)), paragraph(report.headline))
-    headline: Page = (paragraph(pod, marked_verdict(report.verdict, ":"), report.headline),)
+    _, _, headline_text = report.first_line()
+    headline: Page = (paragraph(pod, marked_verdict(report.verdict, ":"), headline_text),)
     return (*headline, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else headline
 
 
@@ -158,7 +162,10 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
     title, *where = report.first_line()
     lacking = not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
-        return (*lacking, paragraph(Marked(title, Tone.GOOD), *where))
+        elsewhere = next_section(style, "But elsewhere") if report.elsewhere else ()
+        tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
+        nothing = paragraph(Marked(title, tone), *where)
+        return (*lacking, nothing, *_waiting_elsewhere(report, style), *elsewhere)
     note = paragraph(Marked("chosen greedily, and simulated one after the other", Tone.FAINT))
     blocks = [_chosen_blocks(number, chosen, style) for number, chosen in enumerate(report.chosen, 1)]
     fixes = (*(block for fix in blocks for block in fix), note) if blocks else ()
@@ -170,6 +177,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *lacking,
         *_left(report.left, style),
+        *_waiting_elsewhere(report, style),
     )
 
 
@@ -187,6 +195,11 @@ def _left(left: Sequence[HelplessPods], style: Style) -> Page:
 
 def _waiting(pods: HelplessPods, style: Style) -> Row:
     return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), *refused(pods.message, style))))
+
+
+def _waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
+    """Build the table of the objects of the files whose pods kube-scheduler does not see yet."""
+    return waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
 
 
 def _searched(report: Remedies) -> Page:

@@ -166,6 +166,14 @@ SUSPENDED = AuditRule(
     "It has no pods until somebody, or a queue, resumes it.",
     "Set spec.suspend to false to start it",
 )
+BYPASSES = AuditRule(
+    "audit-pending-bypasses-scheduler",
+    WARNING,
+    "A pod with spec.nodeName has a claim that waits for the scheduler",
+    "The claim's class binds once kube-scheduler has chosen a node (WaitForFirstConsumer), and kube-scheduler never "
+    "sees a pod that names its node: the pod does not start.",
+    "Select the node by spec.nodeSelector kubernetes.io/hostname instead, and recreate the pod",
+)
 RULES = {"stuck": STUCK, "error": FAILING, "unserved": UNSERVED, "gang": GANG, "gated": GATED}
 RULES["unschedulable"] = UNSCHEDULABLE
 """Cause -> what is found where pods wait for it."""
@@ -192,13 +200,14 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
         not_replayed=tuple(
             dict.fromkeys(what for replayed in audited.replay for what in replayed.explanation.not_replayed)
         ),
-        **judged((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED), findings, unknown),
+        **judged((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED, BYPASSES), findings, unknown),
     )
 
 
 def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
     """Return the finding that something is not admitted or suspended, None for what an operator makes of it."""
-    rule = {WaitingState.NOT_ADMITTED: NOT_ADMITTED, WaitingState.SUSPENDED: SUSPENDED}.get(entry.state)
+    rules = {WaitingState.NOT_ADMITTED: NOT_ADMITTED, WaitingState.SUSPENDED: SUSPENDED}
+    rule = (rules | {WaitingState.BYPASSES_SCHEDULER: BYPASSES}).get(entry.state)
     if rule is None:
         return None
     since = f"; waits for {entry.age}" if entry.age else ""

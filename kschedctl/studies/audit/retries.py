@@ -25,6 +25,8 @@ def with_audited_retries(report: Explanation, scheduler: Scheduler, now: str) ->
 
     The report stays as it is if the audit does not contradict it.
     """
+    if scheduler.call_extender is not None:  # which the replay of all pending pods would call once more
+        return report
     if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
         return report
     audited = ReplayedCluster(scheduler, now)

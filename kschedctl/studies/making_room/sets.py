@@ -29,6 +29,10 @@ MOST_OF_NODE = {1: 256, 2: 96, 3: 24}
 """Size of a set -> of how many distinct pods of a node, the cheapest, it is made."""
 
 
+LARGEST_SHORTAGE = 2.0**62
+"""The largest amount that a node is taken to be short of. A larger float may not fit into int64."""
+
+
 class SetsOnNodes:
     """The sets for one incoming pod, whose ``cycle`` it is, among ``movable`` pods on the nodes ``among`` (N,).
 
@@ -167,6 +171,7 @@ class SetsOnNodes:
                     columns.append(self.view.resources[PODS])
                 case _:
                     continue
-            amounts.append(np.where(rejection.mask, np.ceil(rejection.distance), 0).astype(np.int64))
+            distance = np.minimum(np.ceil(rejection.distance), LARGEST_SHORTAGE)
+            amounts.append(np.where(rejection.mask, distance, 0).astype(np.int64))
         nothing = np.empty((len(self.view.nodes), 0), np.int64)
         return columns, np.stack(amounts, axis=1) if amounts else nothing

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
@@ -96,7 +98,8 @@ def proposals_of(groups: Iterable[Alike]) -> list[Proposal]:
 class GreedyChoice:
     """The choice as it proceeds, of the ``proposals``; ``rest`` is the cluster at rest with those that are chosen.
 
-    ``cleared``: how many pods each proposal cleared when it was last tried.
+    ``cleared``: how many pods each proposal cleared when it was last tried. ``outside``: waiting pods that nobody asks
+    about, which take part in the queue and do not count.
     """
 
     cluster: Cluster
@@ -107,6 +110,7 @@ class GreedyChoice:
     rollouts: Rollouts = field(default_factory=Rollouts)
     chosen: list[tuple[Proposal, Collection[str]]] = field(default_factory=list)
     cleared: dict[Proposal, int] = field(default_factory=dict)
+    outside: frozenset[str] = frozenset()
     complete: bool = True
     interrupted: bool = False
 
@@ -117,7 +121,7 @@ class GreedyChoice:
             left = most - sum(len(chosen.remedy.trial.changes) for chosen, _ in self.chosen)
             if (
                 not left
-                or not self.rest.waiting
+                or not self._count(self.rest.waiting)
                 or not self._choose(left, begin + seconds * (most + number) / (2 * most))
             ):
                 return
@@ -138,31 +142,59 @@ class GreedyChoice:
                 self.interrupted, self.complete = True, False
                 return False
             self.progress(1)
-            cleared = self.cleared[proposal] = len(self.rest.waiting) - after.waiting
-            better = cleared > 0 and (best is None or not _no_better(proposal, after.waiting, *best))
+            cleared = self.cleared[proposal] = self._count(self.rest.waiting) - self._count(after.waiting)
+            better = cleared > 0 and (best is None or not self._no_better(proposal, self._count(after.waiting), *best))
             if better and self.rollouts.holds(proposal.remedy.trial):
                 best = proposal, after
-            needed = -(-self._hoped(proposal) // cleared) if cleared > 0 and proposal in self.proposals else 0
-            if more := proposal.of_nodes(needed):
+            if more := self._with_more_nodes(proposal, cleared, after):
                 queue.append(more)
         if best is None:
             return False
         self._choose_this(*best)
         return True
 
+    def _with_more_nodes(self, proposal: Proposal, cleared: int, after: Unexplained) -> Proposal | None:
+        """Return the proposal with as many nodes as its pods may need, None if it adds none or was multiplied already.
+
+        If one node clears none of the pods, those outside took it: the nodes have to be enough for them, too.
+        """
+        if proposal not in self.proposals:
+            return None
+        needed = self._hoped(proposal)
+        if cleared <= 0:
+            cleared = len(self.rest.waiting) - len(after.waiting)
+            needed += sum(key in self.outside for key in self.rest.waiting)
+        return proposal.of_nodes(-(-needed // cleared)) if cleared > 0 else None
+
+    def _count(self, waiting: Iterable[str]) -> int:
+        """Return the number of the waiting pods that are asked about, or that wait because of what is chosen."""
+        return sum(key not in self.outside for key in waiting)
+
     def _known_worse(self, proposal: Proposal, best: Proposal, after: Unexplained) -> bool:
         """Whether, clearing as many as it can at most, it would be no better than the best."""
-        clears = min(self.cleared.get(proposal, len(self.rest.waiting)), self._reached(proposal))
-        return _no_better(proposal, len(self.rest.waiting) - clears, best, after)
+        waiting = self._count(self.rest.waiting)
+        clears = min(self.cleared.get(proposal, waiting), self._reached(proposal))
+        return self._no_better(proposal, waiting - clears, best, after)
+
+    def _no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: Unexplained) -> bool:
+        """Return whether a proposal after which so many pods wait is no better than the best."""
+        return _worth(proposal, waiting) >= _worth(best, self._count(after.waiting))
 
     def _reached(self, proposal: Proposal) -> int:
         """How many that wait it can help: who asks for less gets a node, and nobody else does."""
-        return self._hoped(proposal) if proposal.own in proposal.remedy.trial.edits else len(self.rest.waiting)
+        return self._hoped(proposal) if proposal.own in proposal.remedy.trial.edits else self._count(self.rest.waiting)
 
     def _choose_this(self, proposal: Proposal, after: Unexplained) -> None:
+        """Add a proposal to the chosen ones, and drop those that would create objects of the same names."""
         rest = after.settled()
         self.chosen.append((proposal, [key for key in self.rest.waiting if key not in rest.waiting]))
-        self.proposals = [other for other in self.proposals if other.remedy.trial.edits != proposal.remedy.trial.edits]
+        edits = proposal.remedy.trial.edits
+        created = {key for key, edit in edits.items() if edit.before is None}
+        self.proposals = [
+            other
+            for other in self.proposals
+            if other.remedy.trial.edits != edits and created.isdisjoint(other.remedy.trial.edits)
+        ]
         self.rest = rest
 
     def _tried(self, proposal: Proposal) -> Unexplained:
@@ -191,11 +223,6 @@ class GreedyChoice:
         for proposal in (*(chosen for chosen, _ in self.chosen), more):
             edits |= edits_for_all(self.cluster, proposal, edits)
         return edits
-
-
-def _no_better(proposal: Proposal, waiting: int, best: Proposal, after: Unexplained) -> bool:
-    """Whether a proposal after which so many wait is no better than the best."""
-    return _worth(proposal, waiting) >= _worth(best, after.waiting)
 
 
 def _worth(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
@@ -243,7 +270,8 @@ def remedies_of_many(
     groups = _alike(scheduler, [key for key in first.waiting if key in keys and not first.interrupted])
     searched_until = time.monotonic() + SEARCHED
     helped = [_helped(scheduler, group, wishes, progress) for group in groups if time.monotonic() < searched_until]
-    choice = GreedyChoice(cluster, proposals_of(helped), first, progress, call_extender)
+    outside = frozenset(first.waiting).difference(keys)
+    choice = GreedyChoice(cluster, proposals_of(helped), first, progress, call_extender, outside=outside)
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in first.waiting if key in keys]
     unknown = together((first.unknown, choice.rest.unknown, unheard(entry.remedy for entry, _ in choice.chosen)))
@@ -252,8 +280,8 @@ def remedies_of_many(
         waiting=len(waiting),
         cleared=sum(key not in choice.rest.waiting for key in waiting),
         chosen=tuple(
-            _chosen(proposal, some, cluster, choice.rollouts.of(proposal.remedy.trial))
-            for proposal, some in choice.chosen
+            _chosen(proposal, cleared, outside, cluster, choice.rollouts.of(proposal.remedy.trial))
+            for proposal, cleared in choice.chosen
         ),
         left=tuple(_left([*helped, *groups[len(helped) :]], choice.rest)),
         complete=choice.complete and len(helped) == len(groups),
@@ -283,13 +311,17 @@ def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: 
     return replace(group, found=tuple(best), impossible=impossible(search))
 
 
-def _chosen(proposal: Proposal, clears: Collection[str], cluster: Cluster, rolled: RolledOut | None) -> ChosenRemedy:
-    """The remedy with the changes of all the pods that it is for."""
+def _chosen(
+    proposal: Proposal, cleared: Collection[str], outside: Collection[str], cluster: Cluster, rolled: RolledOut | None
+) -> ChosenRemedy:
+    """Build the report of a chosen remedy, with the changes of all the pods that it is for."""
     trial = proposal.remedy.trial
     everywhere = edits_for_all(cluster, proposal)
     remedy = remedy_of(proposal.remedy, proposal.own, edits=everywhere, rolled=rolled)
+    others = tuple(sorted(key for key in cleared if key in outside))
     workloads = dict.fromkeys(str(owner_of(pod)) for pod in proposal.pods) if proposal.own in trial.edits else {}
-    return ChosenRemedy(remedy, tuple(sorted(clears)), tuple(workloads))
+    clears = tuple(sorted(key for key in cleared if key not in outside))
+    return ChosenRemedy(structs.replace(remedy, also_places=others), clears, tuple(workloads))
 
 
 def _left(groups: Iterable[Alike], rest: Settled) -> Iterable[HelplessPods]:

@@ -199,7 +199,7 @@ def _waited(scheduler: Scheduler, key: str) -> bool:
 
 
 def _is_in_cluster(trial: RemedyTrial) -> bool:
-    """Return whether the cluster has the pod. A pod that stands for a workload's manifest may have a UID without that."""
+    """Return whether the cluster has the pod. A pod that stands for a manifest may have a UID without being there."""
     return trial.scheduler.cluster.pod(trial.own.metadata.namespace, trial.own.metadata.name) is not None
 
 

@@ -26,9 +26,13 @@ class _Pod(NamedTuple):
 
 
 def overcommitted(view: Fork) -> Iterator[OvercommittedNode]:
-    """By node, each of its resources by itself; nodes that say of nothing how much they offer are left out."""
+    """Yield the overcommitted resources node by node, without nodes that offer nothing of any resource.
+
+    An allocatable amount beyond int64 wraps to a negative one, as it does in kube-scheduler: a resource that no pod of
+    the node requests is not overcommitted by that.
+    """
     offers = view.allocatable.any(axis=1, keepdims=True)
-    beyond = (view.requested > view.allocatable) & offers
+    beyond = (view.requested > np.maximum(view.allocatable, 0)) & offers
     names = list(view.resources)
     for row, column in np.argwhere(beyond).tolist():
         yield _of_node(view, Row(row), column, names[column])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from kschedctl.api.ages import age
-from kschedctl.api.objects import Condition, ObjectMeta, Pod
+from kschedctl.api.objects import Condition, ObjectMeta, Pod, PodMeta
 from kschedctl.api.ownership import Owner, controller_of
 from kschedctl.api.pod_table import PodTable
 from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewhere, WaitingState
@@ -15,7 +15,7 @@ from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewh
 
 def entry(
     kind: str,
-    metadata: ObjectMeta,
+    metadata: ObjectMeta | PodMeta,
     state: WaitingState,
     headline: str,
     *,
@@ -26,8 +26,12 @@ def entry(
     conditions: Iterable[Condition] = (),
     holders: Iterable[str] = (),
     part_of: Iterable[Owner] = (),
+    exists: bool | None = None,
 ) -> WaitingElsewhere:
-    """Build the report of one object; ``now``: the RFC 3339 time at which its age is taken, empty for none."""
+    """Build the report of one object; ``now``: the RFC 3339 time at which its age is taken, empty for none.
+
+    ``exists``: whether the cluster has the object, None if its UID tells.
+    """
     created = metadata.creation_timestamp or ""
     return WaitingElsewhere(
         resource=str(Owner(kind, metadata.namespace, metadata.name)),
@@ -41,7 +45,7 @@ def entry(
         part_of=tuple(map(str, part_of)),
         created=created,
         age=age(created, now),
-        exists=bool(metadata.uid),
+        exists=bool(metadata.uid) if exists is None else exists,
     )
 
 

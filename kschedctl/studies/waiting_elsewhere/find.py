@@ -10,6 +10,7 @@ from kschedctl.cluster import ELSEWHERE, NOT_ASKED_FOR, Cluster
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 from kschedctl.studies.basics.unknown import CREATION
+from kschedctl.studies.waiting_elsewhere.bypassing_pods import bypassing_pods
 from kschedctl.studies.waiting_elsewhere.gangs import waiting_coscheduling_groups, waiting_native_groups
 from kschedctl.studies.waiting_elsewhere.kueue import waiting_workloads
 from kschedctl.studies.waiting_elsewhere.operators import resources_without_pods
@@ -34,6 +35,7 @@ def find_waiting_elsewhere(
     """
     entries = [entry for finder in _FINDERS for entry in finder(cluster, now)]
     told = {workload for entry in entries for workload in entry.part_of}
+    entries += bypassing_pods(cluster, now)
     entries += suspended_jobs(cluster, told, now)
     told |= {entry.resource for entry in entries}
     entries += (entry for entry in resources_without_pods(cluster, now) if entry.resource not in told)

@@ -74,7 +74,7 @@ def settle(
 
 @dataclass(frozen=True)
 class Unexplained:
-    """A cluster at rest of which only is asked how many pods wait; ``settled`` has the rest, at a price."""
+    """A cluster at rest of which only is asked which pods wait; ``settled`` has the rest, at a price."""
 
     simulation: Simulation
     outcomes: list[Outcome]
@@ -85,8 +85,10 @@ class Unexplained:
         return cls(simulation, all_outcomes(simulation, simulation.schedule(pending(simulation))))
 
     @cached_property
-    def waiting(self) -> int:
-        return len(still_waiting(self.simulation, self.outcomes))
+    def waiting(self) -> frozenset[str]:
+        """Return the pods that still wait, as ``namespace/name``."""
+        pods = self.simulation.view.pods.objects
+        return frozenset(pods[outcome.position].key for outcome in still_waiting(self.simulation, self.outcomes))
 
     def settled(self) -> Settled:
         return settled(self.simulation, self.simulation.explained(self.outcomes))

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -147,7 +148,8 @@ def test_a_server_that_is_not_trusted(tmp_path: Path) -> None:
             connect(Access(kubeconfig=path)).server.get(VERSION)
         assert error.value.exit_code == 3
         path = kubeconfig(api.url, tmp_path / "config", cluster={"insecure-skip-tls-verify": True})
-        with pytest.warns(Warning, match="Unverified HTTPS"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
             connect(Access(kubeconfig=path)).server.get(VERSION)
 
 

@@ -1,0 +1,27 @@
+"""Quantities at and beyond the end of int64, where kube-scheduler's arithmetic wraps."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Run, Write, node, pod
+
+INT64_MAX = "9223372036854775807"
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_make_room_for_as_much_as_int64_holds(run: Run, write: Write) -> None:
+    """The shortage as a float is 2**63, which is no int64."""
+    device = {"resources": {"requests": {"example.com/gpu": INT64_MAX}, "limits": {"example.com/gpu": INT64_MAX}}}
+    large = pod("large", containers=[{"name": "c", "image": "web", **device}])
+    small = pod("small", containers=[{"name": "c", "image": "web", "resources": {"limits": {"example.com/gpu": "1"}}}])
+    small["spec"]["nodeName"] = "n1"
+    with_device = node("n1")
+    with_device["status"]["allocatable"]["example.com/gpu"] = "1"
+    outcome = run("make-room", "large", "-f", write(with_device, node("n2"), small, large), "--search-seconds", "1")
+    assert outcome.code == 1, outcome.err
+
+
+def test_audit_of_a_node_whose_allocatable_amount_wraps(run: Run, write: Write) -> None:
+    """In thousandths of a CPU it wraps to -1000, and a pod that requests none does not overcommit that."""
+    outcome = run("audit", "-f", write(node("n1", cpu=INT64_MAX), pod("idle", cpu="0", nodeName="n1")))
+    assert outcome.code in (0, 1), outcome.err

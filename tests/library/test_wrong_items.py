@@ -1,0 +1,26 @@
+"""Items that are no objects: Cluster.from_objects names them by their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl import Cluster
+from kschedctl.errors import InputError
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
+
+
+@pytest.mark.parametrize("item", [None, 1, "text", [POD]])
+def test_the_number_of_an_item_that_is_no_object_is_named(item: Any) -> None:
+    with pytest.raises(InputError, match=r"items\[1\]: expected an object, got "):
+        Cluster.from_objects([POD, item])
+    with pytest.raises(InputError, match=r"items\[1\]: expected an object, got "):
+        Cluster.from_objects([{"apiVersion": "v1", "kind": "List", "items": [POD, item]}])
+
+
+@pytest.mark.parametrize("documents", [None, 5])
+def test_what_is_no_list_is_refused(documents: Any) -> None:
+    with pytest.raises(InputError, match="expected a list of objects, got "):
+        Cluster.from_objects(documents)
