@@ -24,7 +24,7 @@ from kschedctl.reports.remedies import Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.summary import Report
 
 FIELD = Path(__file__).parents[1] / "field"
-CASES = ("02-coredns-one-worker", "06-ds-equal-priority", "21-deferred-resize", "27-toleration-key-slash")
+CASES = tuple(sorted(path.parent.name for path in FIELD.glob("*/in.yaml")))
 NODE = """
 apiVersion: v1
 kind: Node
