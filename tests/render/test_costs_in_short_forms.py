@@ -24,7 +24,7 @@ from kschedctl.reports.remedies import Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.summary import Report
 
 FIELD = Path(__file__).parents[1] / "field"
-CASES = ("02-coredns-one-worker", "06-ds-equal-priority", "21-deferred-resize", "27-toleration-key-slash")
+CASES = tuple(sorted(path.parent.name for path in FIELD.glob("*/in.yaml")))
 NODE = """
 apiVersion: v1
 kind: Node
@@ -148,6 +148,33 @@ def test_the_hand_made_clusters_have_each_kind_of_cost() -> None:
         for cost in fix.costs
     }
     assert {CostKind.CHECK_FIRST, CostKind.EVICTS, CostKind.GIVES_UP, CostKind.RESTARTS} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [("preemption", CostKind.EVICTS), ("two nodes", CostKind.GIVES_UP), ("06-ds-equal-priority", CostKind.RESTARTS)],
+)
+@pytest.mark.parametrize("form", ["brief", "html"])
+def test_the_walk_notices_a_cost_that_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, case: str, kind: CostKind, form: str
+) -> None:
+    """Take the costs of one kind out of a form, as a careless change of its renderer would, and expect a failure."""
+    render = RENDERERS[form]
+    costs = [
+        cost for report in reports(case) for fix in fixes_of(report) for cost in fix.all_costs if cost.kind == kind
+    ]
+    assert costs
+
+    def careless(report: Report, style: Style) -> str:
+        text = squeezed(html.unescape(str(render(report, style))))
+        for cost in costs:
+            text = text.replace(squeezed(cost.brief), "").replace(squeezed(cost.text), "")
+        return text
+
+    monkeypatch.setitem(RENDERERS, form, careless)
+    walk = test_pages_have_the_costs if form == "html" else test_short_forms_have_the_costs_of_the_long_form
+    with pytest.raises(AssertionError):
+        walk(case)
 
 
 def alone_in(report: Report, fix: Remedy) -> Report:
