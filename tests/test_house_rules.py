@@ -84,8 +84,8 @@ def test_no_modules_import_each_other() -> None:
 def test_no_folders_import_each_other() -> None:
     """Check that folders import each other in no circle, not even through others.
 
-    A module's folder is the package that it is in, or that it is. A folder and the folders in it are one subject and may
-    import each other.
+    A module's folder is the package that it is in, or that it is. A folder and the folders in it are one subject and
+    may import each other.
     """
     graph = grimp.build_graph("kschedctl", cache_dir=None)
     folders: dict[str, set[str]] = {}

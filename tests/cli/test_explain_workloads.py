@@ -205,7 +205,7 @@ def test_all_that_is_asked_of_a_cluster_is_asked_of_one_snapshot(
     labels = {"app": "web", "pod-template-hash": "5f"}
     waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
     objects = [waiting, owned("db-a", "ReplicaSet", "db", nodeName="n1"), pod("bare", "9")]
-    document = explained(run, "deploy/web", "rs/db", "bare", "-f", write(node("n1"), *objects))
+    document = explained(run, "deploy/web", "rs/db", "bare", "-f", write(node("n1"), *objects), "--no-remedies")
     assert [each["pod"] for each in document["explanations"]] == ["default/web-5f-a", "default/db-new", "default/bare"]
     assert made == [1]
 

@@ -97,7 +97,7 @@ def test_remedies_show_a_plan_that_they_do_not_have(run: Run, write: Write) -> N
 def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> None:
     """Whoever typed the last one alone would uncordon a node for nothing."""
     out = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief").out
-    assert out.splitlines() == ["Move 1 pod: default/new – fits then", "fix: move default/a from n1"]
+    assert out.splitlines() == ["Move 1 pod: default/new – fits then", "fix: move default/a from n1, but evicts 1 pod"]
 
 
 @pytest.mark.parametrize("words", [("make-room", "default/new"), ("rebalance", "--rounds", "1")])

@@ -284,6 +284,7 @@ ONE_FIELD: dict[str, dict[str, Any]] = {
         "terminationGracePeriodSeconds": 0,
         "schedulingGroup": {"podGroupName": "g"},
         "runtimeClassName": "kata",
+        "os": {"name": "windows"},
     },
     "status": {
         "phase": "Running",

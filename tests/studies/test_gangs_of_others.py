@@ -241,7 +241,7 @@ def test_pods_that_leave_are_siblings_but_not_tried() -> None:
     pods = [of_coscheduling("a"), leaving(of_coscheduling("b")), of_coscheduling("c", schedulerName="other")]
     report = explain(*pods, group(COSCHEDULING, 3), config=CONFIG)
     assert verdicts(report) == {"a": "Placed", "b": "Terminating", "c": "NotTried"}
-    assert report["headline"] == "its gang train needs a node for 3 pods at once, and 1 fit"
+    assert report["headline"] == "its gang train needs a node for 3 pods at once, and 1 fits"
     late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
     assert report["message"] == late
 
@@ -302,7 +302,7 @@ def test_a_gang_whose_other_pods_are_done_is_no_deadlock() -> None:
     done = [of_volcano("v", phase="Succeeded"), of_volcano("w", nodeName="n1"), group(VOLCANO, 2)]
     report = explain(*ours, *done, pod("taken", nodeName="n2"), config=CONFIG)
     assert report["podGroup"]["deadlockedWith"] == []
-    assert report["headline"] == "its gang train needs a node for 2 pods at once, and 1 fit"
+    assert report["headline"] == "its gang train needs a node for 2 pods at once, and 1 fits"
 
 
 def test_gangs_that_kueue_admitted_may_block_each_other() -> None:
@@ -353,7 +353,7 @@ def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     first = "ml/a Not for this scheduler: its gang train has 4 of the 5 pods that Volcano waits for"
     assert " ".join(page.split()).startswith(first)
     words = " ".join(page.split())
-    assert "gang of Volcano of 5 pods at once: 4 exist, 0 of them with a node, 1 are missing" in words
+    assert "gang of Volcano of 5 pods at once: 4 exist, 0 of them with a node, 1 is missing" in words
     told = "3 of its pods fit at once by kube-scheduler's filters; 3 of task worker, of 4 at the least; queue research"
     assert told in words
     assert "Terminating" in page

@@ -13,6 +13,7 @@ KEPT: dict[type, str] = {
     api.PodAnnotations: "pod_group_total_count pod_group_fast_admission",
     api.SelectorRequirement: "operator",
     api.Toleration: "operator effect",
+    api.PodOS: "name",
     api.TopologySpreadConstraint: "when_unsatisfiable node_affinity_policy node_taints_policy",
     api.ContainerPort: "protocol",
     api.ContainerRestartRule: "action",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.ages import age
+from kschedctl.api.gangs import gangs_of
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
@@ -14,6 +15,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
 from kschedctl.studies.audit.audited_cluster import AuditedCluster
+from kschedctl.studies.audit.replayed_cluster import ReplayedCluster
 from kschedctl.studies.audit.waiting import (
     CONDITION,
     LOOK_AT_SCHEDULER,
@@ -190,7 +192,8 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
     elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
     unknown += [*unread_elsewhere(audited.cluster), *_of_operators(elsewhere)]
     findings = [finding for group in groups for finding in _findings(group, audited)]
-    findings += filter(None, map(_finding_elsewhere, elsewhere))
+    listed = _groups_of_pending_pods(audited)
+    findings += filter(None, (_finding_elsewhere(entry) for entry in elsewhere if entry.resource not in listed))
     return PendingSection(
         title="Pending, by cause",
         headline=_headline(waiting, elsewhere),
@@ -202,6 +205,11 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
         ),
         **judged((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED, BYPASSES), findings, unknown),
     )
+
+
+def _groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
+    """Return the PodGroups of which pods are pending, and so in the section already, as ``PodGroup namespace/name``."""
+    return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in gangs_of(pod)}
 
 
 def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
