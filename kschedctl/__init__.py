@@ -41,91 +41,91 @@ from kschedctl.text.version import VERSION
 
 if TYPE_CHECKING:
     from kschedctl.admission.admit import admit as admit
-    from kschedctl.library.audit import audit as audit
-    from kschedctl.library.autoscalers import disrupt as disrupt
-    from kschedctl.library.autoscalers import pools as pools
-    from kschedctl.library.autoscalers import provision as provision
-    from kschedctl.library.autoscalers import scale_down as scale_down
-    from kschedctl.library.autoscalers import scale_up as scale_up
-    from kschedctl.library.cluster import Cluster as Cluster
-    from kschedctl.library.cluster_metrics import cluster_metrics as cluster_metrics
-    from kschedctl.library.configuration import check_configuration as check_configuration
-    from kschedctl.library.configuration import effective_configuration as effective_configuration
-    from kschedctl.library.configuration import version_changes as version_changes
-    from kschedctl.library.consolidating import consolidate as consolidate
-    from kschedctl.library.following import follow_rollout as follow_rollout
-    from kschedctl.library.latency import latency as latency
-    from kschedctl.library.linting import lint as lint
-    from kschedctl.library.making_room import make_room as make_room
-    from kschedctl.library.node_losses import drain as drain
-    from kschedctl.library.node_losses import failures as failures
-    from kschedctl.library.pending import pending as pending
-    from kschedctl.library.pods import explain as explain
-    from kschedctl.library.races import races as races
-    from kschedctl.library.rebalancing import rebalance as rebalance
-    from kschedctl.library.remedies import pending_remedies as pending_remedies
-    from kschedctl.library.remedies import remedies as remedies
-    from kschedctl.library.sampling import sampling_costs as sampling_costs
-    from kschedctl.library.sections import packing as packing
-    from kschedctl.library.sections import priorities as priorities
-    from kschedctl.library.sections import topology as topology
-    from kschedctl.library.sizing import size as size
-    from kschedctl.library.snapshots import diff as diff
-    from kschedctl.library.waking import pending_wake_ups as pending_wake_ups
-    from kschedctl.library.waking import wake_ups as wake_ups
-    from kschedctl.library.waking import wakes_between as wakes_between
-    from kschedctl.library.waking import wakes_by as wakes_by
-    from kschedctl.studies.capacity import capacity as capacity
-    from kschedctl.studies.following.follow import follow as follow
-    from kschedctl.studies.following.sampling import sampling as sampling
-    from kschedctl.studies.run_queue import run_queue as run_queue
-    from kschedctl.studies.simulate import simulate as simulate
-    from kschedctl.studies.waking.wakes import wakes as wakes
-    from kschedctl.studies.whatif import whatif as whatif
+    from kschedctl.commands.audit import audit as audit
+    from kschedctl.commands.capacity import capacity as capacity
+    from kschedctl.commands.config import check_configuration as check_configuration
+    from kschedctl.commands.config import effective_configuration as effective_configuration
+    from kschedctl.commands.consolidate import consolidate as consolidate
+    from kschedctl.commands.drain import drain as drain
+    from kschedctl.commands.explain.one_pod import explain as explain
+    from kschedctl.commands.explain.pending_pods import pending as pending
+    from kschedctl.commands.failures import failures as failures
+    from kschedctl.commands.latency import latency as latency
+    from kschedctl.commands.lint import lint as lint
+    from kschedctl.commands.make_room import make_room as make_room
+    from kschedctl.commands.packing import packing as packing
+    from kschedctl.commands.pools import pools as pools
+    from kschedctl.commands.priorities import priorities as priorities
+    from kschedctl.commands.provision import disrupt as disrupt
+    from kschedctl.commands.provision import provision as provision
+    from kschedctl.commands.races import races as races
+    from kschedctl.commands.rebalance import rebalance as rebalance
+    from kschedctl.commands.remedies import pending_remedies as pending_remedies
+    from kschedctl.commands.remedies import remedies as remedies
+    from kschedctl.commands.sampling import sampling_costs as sampling_costs
+    from kschedctl.commands.scale import scale_down as scale_down
+    from kschedctl.commands.scale import scale_up as scale_up
+    from kschedctl.commands.simulate import simulate as simulate
+    from kschedctl.commands.simulate.follow_rollout import follow_rollout as follow_rollout
+    from kschedctl.commands.simulate.following.follow import follow as follow
+    from kschedctl.commands.simulate.following.sampling import sampling as sampling
+    from kschedctl.commands.size import size as size
+    from kschedctl.commands.snapshot import diff as diff
+    from kschedctl.commands.topology import topology as topology
+    from kschedctl.commands.versions import version_changes as version_changes
+    from kschedctl.commands.wakes import pending_wake_ups as pending_wake_ups
+    from kschedctl.commands.wakes import wake_ups as wake_ups
+    from kschedctl.commands.wakes import wakes_between as wakes_between
+    from kschedctl.commands.wakes import wakes_by as wakes_by
+    from kschedctl.commands.wakes.event_replay import wakes as wakes
+    from kschedctl.commands.watch.cluster_metrics import cluster_metrics as cluster_metrics
+    from kschedctl.commands.whatif import whatif as whatif
+    from kschedctl.replay.run_queue import run_queue as run_queue
+    from kschedctl.sources.cluster import Cluster as Cluster
 
 WHERE = {
-    "Cluster": "library.cluster",
+    "Cluster": "sources.cluster",
     "admit": "admission.admit",
-    "audit": "library.audit",
-    "capacity": "studies.capacity",
-    "check_configuration": "library.configuration",
-    "cluster_metrics": "library.cluster_metrics",
-    "consolidate": "library.consolidating",
-    "diff": "library.snapshots",
-    "disrupt": "library.autoscalers",
-    "drain": "library.node_losses",
-    "effective_configuration": "library.configuration",
-    "explain": "library.pods",
-    "failures": "library.node_losses",
-    "follow": "studies.following.follow",
-    "follow_rollout": "library.following",
-    "latency": "library.latency",
-    "lint": "library.linting",
-    "make_room": "library.making_room",
-    "packing": "library.sections",
-    "pending": "library.pending",
-    "pending_remedies": "library.remedies",
-    "pending_wake_ups": "library.waking",
-    "pools": "library.autoscalers",
-    "priorities": "library.sections",
-    "provision": "library.autoscalers",
-    "races": "library.races",
-    "rebalance": "library.rebalancing",
-    "remedies": "library.remedies",
-    "run_queue": "studies.run_queue",
-    "sampling": "studies.following.sampling",
-    "sampling_costs": "library.sampling",
-    "scale_down": "library.autoscalers",
-    "scale_up": "library.autoscalers",
-    "simulate": "studies.simulate",
-    "size": "library.sizing",
-    "topology": "library.sections",
-    "version_changes": "library.configuration",
-    "wake_ups": "library.waking",
-    "wakes": "studies.waking.wakes",
-    "wakes_between": "library.waking",
-    "wakes_by": "library.waking",
-    "whatif": "studies.whatif",
+    "audit": "commands.audit",
+    "capacity": "commands.capacity",
+    "check_configuration": "commands.config",
+    "cluster_metrics": "commands.watch.cluster_metrics",
+    "consolidate": "commands.consolidate",
+    "diff": "commands.snapshot",
+    "disrupt": "commands.provision",
+    "drain": "commands.drain",
+    "effective_configuration": "commands.config",
+    "explain": "commands.explain.one_pod",
+    "failures": "commands.failures",
+    "follow": "commands.simulate.following.follow",
+    "follow_rollout": "commands.simulate.follow_rollout",
+    "latency": "commands.latency",
+    "lint": "commands.lint",
+    "make_room": "commands.make_room",
+    "packing": "commands.packing",
+    "pending": "commands.explain.pending_pods",
+    "pending_remedies": "commands.remedies",
+    "pending_wake_ups": "commands.wakes",
+    "pools": "commands.pools",
+    "priorities": "commands.priorities",
+    "provision": "commands.provision",
+    "races": "commands.races",
+    "rebalance": "commands.rebalance",
+    "remedies": "commands.remedies",
+    "run_queue": "replay.run_queue",
+    "sampling": "commands.simulate.following.sampling",
+    "sampling_costs": "commands.sampling",
+    "scale_down": "commands.scale",
+    "scale_up": "commands.scale",
+    "simulate": "commands.simulate",
+    "size": "commands.size",
+    "topology": "commands.topology",
+    "version_changes": "commands.versions",
+    "wake_ups": "commands.wakes",
+    "wakes": "commands.wakes.event_replay",
+    "wakes_between": "commands.wakes",
+    "wakes_by": "commands.wakes",
+    "whatif": "commands.whatif",
 }
 """Function -> its module, which is loaded when it is asked for; above the same is said to type checkers."""
 __version__ = VERSION

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from kschedctl.reports.remedies import Remedy
+from kschedctl.reports.remedy import Remedy
 
 Json = dict[str, Any]
 

@@ -13,9 +13,9 @@ from typing import Any
 from applied import apply
 
 from kschedctl import Cluster
-from kschedctl.library.pods import explain
-from kschedctl.reports.remedies import Remedy
-from kschedctl.studies.simulate import simulate
+from kschedctl.commands.explain.one_pod import explain
+from kschedctl.commands.simulate import simulate
+from kschedctl.reports.remedy import Remedy
 
 Json = dict[str, Any]
 

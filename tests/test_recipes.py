@@ -179,9 +179,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node
 from kschedctl.scheduler.plugins.node_legend import NodeLegend
-from kschedctl.studies.basics import kubectl
-from kschedctl.studies.remedies.fixes.changes import Fix, on_node
-from kschedctl.studies.remedies.fixes.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.replay import kubectl
+from kschedctl.fixes.trial.changes import Fix, on_node
+from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 
 
 def forgotten(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
@@ -305,7 +305,7 @@ def test_a_report(copy: Path) -> None:
     documents, pages = re.findall(r"`(?:DOCUMENTS|PAGES)` of\s+`(kschedctl/[\w/]+\.py)`", text)
     (page,) = re.findall(r"page in `(kschedctl/[\w/]+/)`", text)
     add(copy, "kschedctl/reports/greeting.py", REPORT)
-    imported = "from kschedctl.reports.following import FollowedRollout"
+    imported = "from kschedctl.commands.simulate.following_report import FollowedRollout"
     add(copy, documents, "from kschedctl.reports.greeting import Greeting", after=imported)
     add(copy, documents, '    "greeting": Greeting,', after='    "version": Version,')
     add(copy, f"{page}greeting.py", PAGE)
@@ -329,7 +329,7 @@ SECTION = '''"""The section of an audit about legends."""
 
 from __future__ import annotations
 
-from kschedctl.reports.audit.section import Section
+from kschedctl.reports.section import Section
 
 
 class LegendSection(Section, frozen=True, kw_only=True, tag="legends"):
@@ -339,9 +339,9 @@ SECTION_STUDY = '''"""Legends: nodes of which something is told."""
 
 from __future__ import annotations
 
-from kschedctl.reports.audit.legends import LegendSection
-from kschedctl.studies.audit.audited_cluster import AuditedCluster
-from kschedctl.studies.basics.findings import WARNING, AuditRule, judged
+from kschedctl.commands.audit.report.legends import LegendSection
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.replay.audit_rules import WARNING, AuditRule, judged
 
 LEGENDARY = AuditRule("audit-legends-told", WARNING, "A legend", "Nobody has seen it.", "Look for it")
 
@@ -359,15 +359,17 @@ def test_a_section_of_the_audit(copy: Path) -> None:
     (study,) = re.findall(r"`(kschedctl/studies/audit/)<name>\.py`", text)
     (evidence,) = re.findall(r"evidence in `(kschedctl/[\w/]+/)evidence\.py`", text)
     add(copy, f"{reports}legends.py", SECTION)
-    imported = "from kschedctl.reports.audit.leader import LeaderSection"
-    add(copy, f"{reports}audit.py", "from kschedctl.reports.audit.legends import LegendSection", after=imported)
+    imported = "from kschedctl.commands.audit.leader.report import LeaderSection"
+    add(copy, f"{reports}audit.py", "from kschedctl.commands.audit.report.legends import LegendSection", after=imported)
     add(copy, f"{reports}audit.py", "    | LegendSection", after="    | PackingSection")
     add(copy, f"{study}legends.py", SECTION_STUDY)
-    imported = "from kschedctl.studies.audit.leader import leader_section"
-    add(copy, f"{study}audit.py", "from kschedctl.studies.audit.legends import legends_section", after=imported)
+    imported = "from kschedctl.commands.audit.leader.section import leader_section"
+    add(copy, f"{study}audit.py", "from kschedctl.commands.audit.legends import legends_section", after=imported)
     add(copy, f"{study}audit.py", '    "legends": legends_section,', after='    "packing": packing_section,')
-    imported = "from kschedctl.reports.audit.latency import LatencySection"
-    add(copy, f"{evidence}audit.py", "from kschedctl.reports.audit.legends import LegendSection", after=imported)
+    imported = "from kschedctl.commands.audit.latency.report import LatencySection"
+    add(
+        copy, f"{evidence}audit.py", "from kschedctl.commands.audit.report.legends import LegendSection", after=imported
+    )
     case = '        case LegendSection():\n            evidence = (paragraph(f"Told of: {names(section.told)}"),)'
     add(copy, f"{evidence}audit.py", case, after="            evidence = packing_blocks(section, style)")
     (copy / "cluster.yaml").write_text(LEGENDARY)

@@ -17,10 +17,10 @@ import pytest
 
 import kschedctl
 from kschedctl.api.times import nanoseconds
+from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.simulate.following.rollout import RealPlacement, follow_rollout
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.following.rollout import RealPlacement, follow_rollout
-from kschedctl.studies.making_room.room import RoomWishes
 
 Json = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kschedctl.reports.explanation import Explanation
-from kschedctl.studies.pending import FINE
+from kschedctl.commands.explain.pending_groups import FINE
+from kschedctl.commands.explain.report import Explanation
 
 
 def check_not_another(part: Explanation, whole: Explanation, kind: str) -> None:

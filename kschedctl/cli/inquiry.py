@@ -34,13 +34,13 @@ from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load, tell_read
 from kschedctl.cluster import ELSEWHERE, LIMITS, Cluster, namespaced
 from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.not_created import Creations
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import ReadResult, read
-from kschedctl.studies.controllers.not_created import Creations
 
 log = logging.getLogger(__name__)
 

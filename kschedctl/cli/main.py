@@ -141,7 +141,7 @@ class Commands(TyperGroup):
 def load(name: str) -> object:
     """A command as typer runs it."""
     with without_garbage_collection(lasting=True):
-        module = import_module(f"kschedctl.cli.commands.{name.replace('-', '_')}")
+        module = import_module(f"kschedctl.commands.{name.replace('-', '_')}.command")
     made, codes = _typer(), EPILOGS.get(name, EPILOG)
     functions, examples = getattr(module, name.replace("-", "_")), module.EXAMPLES
     if isinstance(functions, dict):

@@ -29,11 +29,11 @@ from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
 from kschedctl.cli.source import NOTHING_MORE, WHAT_LIMITS, LiveKinds, as_told, load, sources, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.manifests import NOT_INSTALLED
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.quantities import check_quantities, pod_resources
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.sources.typed import typed as typed_document
-from kschedctl.studies.controllers.manifests import NOT_INSTALLED
 from kschedctl.text.counts import first_few
 
 log = logging.getLogger(__name__)

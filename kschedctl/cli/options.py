@@ -272,7 +272,7 @@ class Output:
         """For CI what is wrong with an answer about placement."""
         if self.output.name not in GATES or isinstance(document, WithFindings):
             return document
-        from kschedctl.library.gates import gate_findings  # noqa: PLC0415 - most answers are for people
+        from kschedctl.cli.gates import gate_findings  # noqa: PLC0415 - most answers are for people
 
         return gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
 

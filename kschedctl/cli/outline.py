@@ -18,11 +18,11 @@ SPELT = (
     "kschedctl.cli",
     "kschedctl.errors",
     "kschedctl.lint.framework.rule",
-    "kschedctl.studies.audit.audit",
-    "kschedctl.studies.audit.packing",
-    "kschedctl.studies.browsing",
-    "kschedctl.studies.packing.emptying",
-    "kschedctl.studies.races.question",
+    "kschedctl.commands.audit.sections",
+    "kschedctl.commands.audit.packing.section",
+    "kschedctl.commands.browse",
+    "kschedctl.commands.audit.packing.emptying",
+    "kschedctl.commands.audit.races.question",
 )
 """The modules that options' choices and helps are made of."""
 

@@ -9,8 +9,8 @@ import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
 from kschedctl.errors import UsageError
+from kschedctl.replay.parallel import Workers
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
-from kschedctl.studies.basics.parallel import Workers
 
 INTERRUPTED = 130
 

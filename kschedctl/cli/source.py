@@ -16,7 +16,7 @@ from kschedctl.api.observed.failed_creation import FAILED_CREATE, TOLD_BY
 from kschedctl.cli.options import Scope, Source, feature_gates
 from kschedctl.cluster import ELSEWHERE, LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
 from kschedctl.errors import UsageError
-from kschedctl.library.cluster import moment_of
+from kschedctl.sources.cluster import moment_of
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
 if TYPE_CHECKING:

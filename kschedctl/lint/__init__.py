@@ -11,7 +11,7 @@ class _CalledPackage(ModuleType):
     """Python makes a subpackage an attribute of its package: under that name the function has to be found."""
 
     def __call__(self, *arguments: object, **options: object) -> object:
-        return import_module("kschedctl.library.linting").lint(*arguments, **options)
+        return import_module("kschedctl.commands.lint").lint(*arguments, **options)
 
 
 sys.modules[__name__].__class__ = _CalledPackage

@@ -10,7 +10,7 @@ from golden_cases import Json, family_lines
 
 import kschedctl
 from kschedctl.api.observed.api_server import OPTIONAL_PLUGINS
-from kschedctl.studies.simulate import simulate
+from kschedctl.commands.simulate import simulate
 
 SHARES = 4
 BEFORE_COUNTING = ("pod rejected", "PriorityClass", "error looking up service account")

@@ -11,7 +11,7 @@ from karpenter_cases import objects
 from scaling_answers import plain, same
 
 import kschedctl
-from kschedctl.library.autoscalers import disrupt
+from kschedctl.commands.provision import disrupt
 
 ORDERED = frozenset(("templates", "newNodeClaims", "existingNodes", "pods", "relaxations", "instanceTypes"))
 """Lists whose order is part of the answer."""

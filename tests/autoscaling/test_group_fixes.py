@@ -11,10 +11,10 @@ import pytest
 
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import Given
-from kschedctl.library.new_node import autoscaler_fixes, new_node
-from kschedctl.library.pods import asked_pod
-from kschedctl.library.remedies import remedies_with_room
-from kschedctl.studies.remedies.search import RemedyWishes
+from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.commands.remedies import remedies_with_room
+from kschedctl.fixes.new_node import autoscaler_fixes, new_node
+from kschedctl.fixes.search import RemedyWishes
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"

@@ -10,8 +10,8 @@ import pytest
 import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.node_groups.found import Given
-from kschedctl.library.new_node import autoscaler_of, node_growth
-from kschedctl.library.pending import with_growth
+from kschedctl.commands.explain.pending_pods import with_growth
+from kschedctl.fixes.new_node import autoscaler_of, node_growth
 from kschedctl.reports.growth import NodeGrowth
 
 Json = dict[str, Any]
@@ -39,7 +39,9 @@ def full(name: str) -> Json:
     return {"kind": "Pod", "metadata": {"name": f"full-{name}", "namespace": "d"}, "spec": spec}
 
 
-def grown(manifest: Json, most: int, *zones: str) -> tuple[kschedctl.reports.simulation.SimulationReport, NodeGrowth]:
+def grown(
+    manifest: Json, most: int, *zones: str
+) -> tuple[kschedctl.commands.simulate.report.SimulationReport, NodeGrowth]:
     """A group of one full node in each zone."""
     nodes = [node(f"n-{zone}", zone) for zone in zones]
     cluster = kschedctl.Cluster.from_objects([*nodes, *(full(f"n-{zone}") for zone in zones)], assume_complete=True)
@@ -109,13 +111,13 @@ def test_nobody_is_known_to_make_nodes() -> None:
 
 def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a loop nothing was added, though a node would come."""
-    monkeypatch.setattr("kschedctl.studies.growth.MOST_LOOPS", 0)
+    monkeypatch.setattr("kschedctl.replay.growth.MOST_LOOPS", 0)
     report, growth = grown(web(1), 3, "a")
     assert (growth.nodes, growth.without, report.undecided) == (0, 1, True)
     assert growth.doubts == ("after 0 loops it still adds nodes",)
 
 
-def pending(most: int, wants: list[str]) -> kschedctl.reports.pending.PendingPods:
+def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_report.PendingPods:
     """Pods that want so much cpu wait beside a full node of 4 cores in the group g, which labels alone tell."""
     waiting = [
         {

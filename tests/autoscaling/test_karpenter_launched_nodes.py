@@ -14,8 +14,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
 from kschedctl.cluster import Cluster
+from kschedctl.replay.growth import with_nodes
 from kschedctl.reports.provisioning import Provisioning
-from kschedctl.studies.growth import with_nodes
 
 DIFFERENT = (
     "node(s) didn't match PersistentVolume's node affinity",  # Karpenter ignores the host of local volumes

@@ -11,10 +11,10 @@ import pytest
 
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import Given
-from kschedctl.library.new_node import new_node
-from kschedctl.library.pods import asked_pod
+from kschedctl.commands.explain.new_node_page import new_node_section
+from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.fixes.new_node import new_node
 from kschedctl.render.page import Style
-from kschedctl.render.pages.new_node import new_node_section
 from kschedctl.reports.new_node import NewNode
 
 Json = dict[str, Any]

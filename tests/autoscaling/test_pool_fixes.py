@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.reports.remedies import Remedy
-from kschedctl.studies.remedies.search import RemedyWishes
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.reports.remedy import Remedy
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"

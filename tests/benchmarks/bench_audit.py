@@ -18,10 +18,10 @@ from typing import Any
 from peak_memory import mebibytes
 
 from kschedctl.cluster import Cluster, convert
-from kschedctl.library.cluster import Cluster as Read
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.sections import NEEDED, SECTIONS
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.audit.audit import NEEDED, SECTIONS
-from kschedctl.studies.audit.audited_cluster import AuditedCluster
+from kschedctl.sources.cluster import Cluster as Read
 
 NOW = "2026-08-01T00:00:00Z"
 AIM_SECONDS = 30

@@ -16,8 +16,8 @@ from peak_memory import mebibytes
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate import prepare
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.simulate import prepare
 
 PLAIN, SPREAD, APART = 12, 6, 2
 

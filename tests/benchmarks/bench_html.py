@@ -19,12 +19,12 @@ from peak_memory import print_peak
 from playwright.sync_api import sync_playwright
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.pending_groups import pending_pods
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.document import Document
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.explain import explain
-from kschedctl.studies.pending import pending_pods
 
 ONE, MANY = "Nodes and plugins", "Nodes and plugins, for each pod"
 SORT = """place => {

@@ -30,7 +30,7 @@ print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_m
 """
 WAYS = {
     "kschedctl": (
-        "from kschedctl.library.cluster import Cluster; import kschedctl.sources.read",
+        "from kschedctl.sources.cluster import Cluster; import kschedctl.sources.read",
         "cluster = Cluster.from_paths([sys.argv[1]])",
     ),
     "json.load": ("import json", "kept = [json.loads(file.read_bytes()) for file in files]"),

@@ -26,11 +26,11 @@ import kschedctl
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
+from kschedctl.commands.consolidate.plan import ConsolidationWishes
+from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.replay.parallel import Workers
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import ZONE
-from kschedctl.studies.basics.parallel import Workers
-from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
-from kschedctl.studies.sizing.size import SizingWishes
 
 CYCLES = 20
 PLUGINS = {

@@ -20,15 +20,15 @@ from peak_memory import print_peak
 
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
-from kschedctl.library.pods import explain
-from kschedctl.reports.remedies import RemediesOfMany
+from kschedctl.commands.explain.one_pod import explain
+from kschedctl.commands.remedies.pending_fixes import remedies_of_many
+from kschedctl.commands.remedies.report import RemediesOfMany
+from kschedctl.fixes.catalogue import against, everywhere
+from kschedctl.fixes.search import RemedySearch, RemedyWishes
+from kschedctl.fixes.trial.trials import Trials
+from kschedctl.replay.edits import added
+from kschedctl.replay.settling import settle
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.basics.edits import added
-from kschedctl.studies.remedies.catalogue import against, everywhere
-from kschedctl.studies.remedies.fixes.trials import Trials
-from kschedctl.studies.remedies.many import remedies_of_many
-from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
-from kschedctl.studies.what_if.settling import settle
 
 ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "pool"
 WORKLOADS = 400

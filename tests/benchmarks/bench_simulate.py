@@ -27,10 +27,10 @@ from typing import Any
 from peak_memory import print_peak
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.failures.losses import failures
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.failures import failures
 
 Json = dict[str, Any]
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -191,7 +191,7 @@ def running(i: int, node_name: str, cpu: str, app: str = "low") -> Json:
 
 def measure(case: str, nodes: int, pods: int) -> str:
     """One line of the table."""
-    from kschedctl.studies.simulate import prepare  # noqa: PLC0415 - only the library is measured elsewhere
+    from kschedctl.commands.simulate import prepare  # noqa: PLC0415 - only the library is measured elsewhere
 
     manifests = CASES[case](pods, nodes)
     shared = prepare(Cluster.from_objects(objects(case, nodes)), manifests)
@@ -303,7 +303,7 @@ def limits() -> list[Json]:
 
 def with_limits(case: str, nodes: int, pods: int, rounds: int = 3) -> str:
     """A simulation in the library with limits and without, in turn: the least processor time of several of each."""
-    from kschedctl.studies.simulate import simulate  # noqa: PLC0415 - as above
+    from kschedctl.commands.simulate import simulate  # noqa: PLC0415 - as above
 
     manifests, around = CASES[case](pods, nodes), objects(case, nodes)
     clusters = [Cluster.from_objects([*around, *more]) for more in ([], limits())]

@@ -17,8 +17,8 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import kschedctl
+from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.studies.sizing.size import SizingWishes
 
 Json = dict[str, Any]
 CLOSE = 0.05

@@ -16,9 +16,9 @@ from typing import Any
 from peak_memory import print_peak
 
 import kschedctl
+from kschedctl.commands.wakes.changes import changes_of
+from kschedctl.commands.wakes.many import wakes_of_many
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.waking.changes import changes_of
-from kschedctl.studies.waking.many import wakes_of_many
 
 Object = dict[str, Any]
 ZONES = ("a", "b", "c")

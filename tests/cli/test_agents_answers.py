@@ -16,8 +16,8 @@ import pytest
 from test_recordings import PENDING
 
 import kschedctl
-from kschedctl.cli.mcp.tools import TOOLS, ToolCall
-from kschedctl.studies.basics.parallel import UNSEEN
+from kschedctl.commands.mcp.tools import TOOLS, ToolCall
+from kschedctl.replay.parallel import UNSEEN
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"

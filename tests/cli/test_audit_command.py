@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.render.schema import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 
 PENDING = ("audit", "--section", "pending", "-f")
 UNSERVED = pod("lost", schedulerName="volcano")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from kschedctl.cli.commands.completion import FILES, SCRIPTS
+from kschedctl.commands.completion.command import FILES, SCRIPTS
 
 ROOT = Path(__file__).parents[2]
 CASES = [

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kschedctl.render.pages.pod_group import _outcome
-from kschedctl.reports.pod_group import PodGroupReport
+from kschedctl.commands.audit.latency.verdicts import _number_and_noun
+from kschedctl.commands.explain.pod_group_page import _outcome
+from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.scheduler.plugins.node_resources.facts import TooManyPods
-from kschedctl.studies.latency.verdicts import _number_and_noun
 
 PLURALS = (
     *("pods", "nodes", "replicas", "workloads", "classes", "budgets", "claims", "volumes", "devices", "zones", "hosts"),

@@ -12,7 +12,7 @@ from conftest import Run, Write, node, pod
 
 from kschedctl import errors
 from kschedctl.cli import main
-from kschedctl.cli.commands import explain
+from kschedctl.commands.explain import command as explain
 
 
 @pytest.mark.parametrize(

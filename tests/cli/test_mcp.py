@@ -23,19 +23,19 @@ from cli.test_karpenter_commands import case, files
 
 import kschedctl
 from kschedctl import demo
-from kschedctl.cli.commands.mcp import ServedCluster
 from kschedctl.cli.options import Source
-from kschedctl.library.cluster import Cluster
-from kschedctl.render.schema import schema_of
+from kschedctl.commands.mcp.command import ServedCluster
+from kschedctl.commands.schema.schemas import schema_of
 from kschedctl.reports.summary import MOST_BYTES, Summary
+from kschedctl.sources.cluster import Cluster
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 import anyio
 import mcp
 
-from kschedctl.cli.mcp import server as serving
-from kschedctl.cli.mcp.tools import TOOLS, Tool, ToolCall
+from kschedctl.commands.mcp import server as serving
+from kschedctl.commands.mcp.tools import TOOLS, Tool, ToolCall
 
 PENDING, NODE = "shop/web-6d4cf56db6-h8s2k", "general-a1"
 REFUSED, ZONE = "shop/checkout-7d9f6c5b8-x2x4q", "topology.kubernetes.io/zone"

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.render.schema import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 
 
 def owned(name: str, node_name: str, cpu: str = "1") -> dict[str, object]:

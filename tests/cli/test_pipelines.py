@@ -21,7 +21,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from kschedctl import demo
-from kschedctl.library.cluster import Cluster
+from kschedctl.sources.cluster import Cluster
 from kschedctl.text.version import VERSION
 
 CI = Path(__file__).parents[2] / ".ci"

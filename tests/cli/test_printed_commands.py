@@ -18,10 +18,11 @@ from sources.live.api_server import kubeconfig, listing, serving
 
 import kschedctl
 from kschedctl.cli import source as cli_source
-from kschedctl.cli.browse.session import BrowseSession
 from kschedctl.cli.main import COMMANDS
+from kschedctl.cli.next_commands import again
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.try_next import HELPING, OF_ALL, again
+from kschedctl.commands.audit.next_commands import HELPING, OF_ALL
+from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.errors import UsageError
 from kschedctl.sources.archive.file import write_archive
 

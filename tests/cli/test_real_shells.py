@@ -15,7 +15,7 @@ from time import monotonic
 
 import pytest
 
-from kschedctl.cli.commands.completion import FILES, SCRIPTS, Shell
+from kschedctl.commands.completion.command import FILES, SCRIPTS, Shell
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60

@@ -13,7 +13,7 @@ from control_plane.store import Store
 from failed_creations import case, objects
 
 import kschedctl
-from kschedctl.studies.simulate import simulate
+from kschedctl.commands.simulate import simulate
 
 LIVE = {
     "quota of 5, 6 wanted": (1, 6, 5, [["RaiseResourceQuota"]]),

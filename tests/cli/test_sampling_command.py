@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from conftest import Run, Write, node, pod
 
+from kschedctl.commands.audit.sampling.page import sampling_page
+from kschedctl.commands.audit.sampling.report import SamplingCosts
+from kschedctl.commands.schema.schemas import schema_of
 from kschedctl.render.page import Style
-from kschedctl.render.pages.audit.sampling import sampling_page
 from kschedctl.render.plots.plot import Plot
-from kschedctl.render.schema import schema_of
-from kschedctl.reports.audit.sampling import SamplingCosts
 
 NODES = [node(f"n{number:03}") for number in range(120)]
 """All alike: 50 % of them are 60, and 100 the least that is looked at."""

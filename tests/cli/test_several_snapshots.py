@@ -12,7 +12,7 @@ import pytest
 from conftest import Run, Write
 from test_what_if_commands import deployment, node, running
 
-from kschedctl.render.schema import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 
 QUESTIONS = ("simulate", "capacity", "drain", "failures", "whatif")
 

@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 from conftest import Run
 
-from kschedctl.render.schema import schema_of
-from kschedctl.reports.explanation import Cause, Explanation, NodeGroup, Refusal
-from kschedctl.reports.remedies import Remedy
+from kschedctl.commands.explain.report import Cause, Explanation, NodeGroup, Refusal
+from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import MOST_BYTES, Summary
 
 QUESTIONS = (

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from kschedctl import Cluster, admit
-from kschedctl.cli.commands import watch as _  # noqa: F401 - the package's name is the command's function
+from kschedctl.commands.watch import command as _  # noqa: F401 - the package's name is the command's function
 
-watch_module = sys.modules["kschedctl.cli.commands.watch"]
+watch_module = sys.modules["kschedctl.commands.watch.command"]
 
 
 def test_sigterm_leaves_the_block_in_order() -> None:

@@ -14,7 +14,7 @@ import pytest
 from conftest import Run, Write, node, pod
 
 from kschedctl.api.workloads import decode, number_of_pods
-from kschedctl.studies import capacity as capacity_study
+from kschedctl.commands import capacity as capacity_study
 
 Json = dict[str, Any]
 NODES = [node("n1"), node("n2")]

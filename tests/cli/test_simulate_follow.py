@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from conftest import Json, Run, Write, node, pod
 
-from kschedctl.render.schema import schema_of
-from kschedctl.reports.following import FollowedRollout
+from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.simulate.following_report import FollowedRollout
 
 
 def event(name: str, node_name: str, second: int) -> Json:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import Run
 
-from kschedctl.studies.sizing.replays import NodeSets
+from kschedctl.commands.size.replays import NodeSets
 
 Json = dict[str, Any]
 DEPLOYMENT = {

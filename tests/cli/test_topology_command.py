@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.render.schema import schema_of
-from kschedctl.reports.audit.audit import AnySection
+from kschedctl.commands.audit.report import AnySection
+from kschedctl.commands.schema.schemas import schema_of
 
 ZONE = "topology.kubernetes.io/zone"
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.render.schema import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 
 
 def test_all_and_two(run: Run) -> None:

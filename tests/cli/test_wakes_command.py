@@ -10,7 +10,7 @@ import pytest
 from conftest import Run, Write, node, pod
 
 from kschedctl.cluster import Cluster, Provenance
-from kschedctl.render.schema import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 from kschedctl.sources.archive.file import write_archive
 
 DOCUMENT_NAMES = {d.__struct_defaults__[-1]: name for name, d in DOCUMENTS.items() if isinstance(d, type)}

@@ -14,7 +14,7 @@ from conftest import Run, Write, node, pod
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
-from kschedctl.reports.cluster_metrics import FAMILIES
+from kschedctl.commands.watch.report import FAMILIES
 
 Labels = Mapping[str, str]
 OWN = ("kschedctl_build_info", "kschedctl_answers", "kschedctl_answer_duration_seconds")

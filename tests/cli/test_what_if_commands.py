@@ -15,9 +15,9 @@ import yaml
 from conftest import Run, Write
 
 from kschedctl.cluster import Cluster
-from kschedctl.render.schema import DOCUMENTS, schema_of
-from kschedctl.studies.basics.parallel import Progress
-from kschedctl.studies.simulate import simulate
+from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.simulate import simulate
+from kschedctl.replay.parallel import Progress
 
 Json = dict[str, Any]
 

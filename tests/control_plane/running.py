@@ -9,10 +9,10 @@ from control_plane import objects, workloads
 from control_plane.patches import merge_patch
 from control_plane.store import Key, Store
 from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.replay.patches import plain
+from kschedctl.replay.settling import pending
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.basics.patches import plain
-from kschedctl.studies.what_if.settling import pending
 
 Json = dict[str, Any]
 MOST_ROUNDS = 200

@@ -8,9 +8,9 @@ import pytest
 from test_lingering_pods import NOW, OLD, YOUNG, node, pod
 
 import kschedctl
+from kschedctl.commands.rebalance.report import Rebalancing
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.rebalancing import Rebalancing
 
 Json = dict[str, Any]
 FAILED = {"name": "RemoveFailedPods", "args": {"reasons": ["OOMKilled", "Evicted"], "excludeOwnerKinds": ["Job"]}}

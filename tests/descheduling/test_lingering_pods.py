@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.reports.rebalancing import Rebalancing
+from kschedctl.commands.rebalance.report import Rebalancing
 
 Json = dict[str, Any]
 NOW, OLD, YOUNG = "2026-06-01T12:00:00Z", "2026-05-01T00:00:00Z", "2026-06-01T11:59:00Z"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import kschedctl
+from kschedctl.commands.explain.report import NoLowerPriority
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.explanation import NoLowerPriority
 
 SITUATION = Path(__file__).parent / "06-ds-equal-priority" / "in.yaml"
 WHY = "every pod on w2 has the pod's own priority 0, so preemption cannot help"

@@ -17,12 +17,12 @@ from applied import apply
 from held_fixes import HeldFixes
 
 from kschedctl import Cluster
-from kschedctl.library.pods import explain
-from kschedctl.library.remedies import pending_remedies
-from kschedctl.reports.remedies import Remedy
-from kschedctl.studies.making_room.make_room import make_room
-from kschedctl.studies.making_room.room import RoomWishes
-from kschedctl.studies.simulate import simulate
+from kschedctl.commands.explain.one_pod import explain
+from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.remedies import pending_remedies
+from kschedctl.commands.simulate import simulate
+from kschedctl.reports.remedy import Remedy
 
 RECORDING = Path(__file__).parent / "queue" / "waiting-73.json.gz"
 

@@ -15,11 +15,11 @@ import kschedctl
 from kschedctl import demo
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.main import main
+from kschedctl.commands.audit.priorities.growth import PriorityLimits
+from kschedctl.commands.consolidate.plan import ConsolidationWishes
+from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.whatif import versions
 from kschedctl.reports.document import Document
-from kschedctl.studies.consolidating.consolidate import ConsolidationWishes
-from kschedctl.studies.priorities.growth import PriorityLimits
-from kschedctl.studies.sizing.size import SizingWishes
-from kschedctl.studies.whatif import versions
 
 NOW = demo.DEMO_TIME
 WEB = {

@@ -73,11 +73,11 @@ def test_a_command_asks_functions_of_the_library(file: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("from kschedctl.studies.waking.many import wake_ups_of_many", ["wake_ups_of_many"]),
+        ("from kschedctl.commands.wakes.many import wake_ups_of_many", ["wake_ups_of_many"]),
         ("from kschedctl.studies import capacity as study\nstudy.run_trial()", []),
-        ("from kschedctl.studies.following import rollout\nrollout.follow_rollout()", ["follow_rollout"]),
-        ("from kschedctl.studies.simulate import simulate", []),
-        ("from kschedctl.studies.explain import explain_stand_in", ["explain_stand_in"]),
+        ("from kschedctl.commands.simulate.following import rollout\nrollout.follow_rollout()", ["follow_rollout"]),
+        ("from kschedctl.commands.simulate import simulate", []),
+        ("from kschedctl.commands.explain.attempt import explain_stand_in", ["explain_stand_in"]),
     ],
 )
 def test_what_is_found(source: str, found: list[str]) -> None:

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.render.schema import schema_of
+from kschedctl.commands.schema.schemas import schema_of
 from kschedctl.reports.summary import MOST_BYTES, Report, Summary
 
 MANY = 5_000

@@ -10,12 +10,12 @@ import jsonschema
 import pytest
 import xmlschema
 
+from kschedctl.commands.schema.schemas import schema_of
 from kschedctl.render.github import to_github
 from kschedctl.render.junit import to_junit
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.render.sarif import to_sarif
-from kschedctl.render.schema import schema_of
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 
 GOLDEN = Path(__file__).parent.parent / "golden"

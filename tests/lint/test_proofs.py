@@ -11,11 +11,11 @@ import yaml
 
 import kschedctl
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain import attempt as of_one_pod
 from kschedctl.lint.engine import chosen_rules, lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.rule_reports import example
 from kschedctl.sources.documents.positions import read_manifests
-from kschedctl.studies import explain as of_one_pod
 from kschedctl.text.counts import counted
 
 Json = dict[str, Any]

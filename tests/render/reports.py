@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kschedctl.reports.capacity import Capacity, RoomLeft, ShapeCapacity
-from kschedctl.reports.explanation import (
+from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
+from kschedctl.commands.explain.pending_report import PendingGroup, PendingPod, PendingPods
+from kschedctl.commands.explain.report import (
     Advice,
     CandidateReport,
     DeviceReport,
@@ -15,11 +16,10 @@ from kschedctl.reports.explanation import (
     PreemptionReport,
     PreFilterReport,
     Refusal,
-    StatusReport,
     VictimReport,
     VolumesReport,
 )
-from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
+from kschedctl.reports.plugin_answers import StatusReport
 
 HOSTILE = "\x1b[2J\x9b31m\u202egnp[bold]|`x` <img src=x> @ops #1 https://evil.example\nnew\tline\x07"
 

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 import kschedctl
 from kschedctl import Cluster
-from kschedctl.cli.browse.answers import remedy_lines, remedy_page
-from kschedctl.cli.browse.copying import commands_of
-from kschedctl.library.remedies import pending_remedies, remedies
+from kschedctl.commands.browse.answers import remedy_lines, remedy_page
+from kschedctl.commands.browse.copying import commands_of
+from kschedctl.commands.remedies import pending_remedies, remedies
+from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.fix_costs import CostKind
-from kschedctl.reports.remedies import Remedies, RemediesOfMany, Remedy
+from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import Report
 
 FIELD = Path(__file__).parents[1] / "field"

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import pytest
 
+from kschedctl.commands.capacity.report import Capacity
 from kschedctl.errors import UsageError
 from kschedctl.render.names import pod_names
 from kschedctl.render.page import Heading, Marked, Stack, Style, Table
 from kschedctl.render.tables import listed
 from kschedctl.reports.answers import Answers, ClusterAnswer
-from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.columns import Column, Tone, to_csv_table
 from kschedctl.reports.document import Document
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.simulation import SimulationReport, UnplacedPods
+from kschedctl.reports.placements import UnplacedPods
 from kschedctl.text.fit_errors import sentence
 
 OF_1_30 = (

@@ -12,14 +12,16 @@ from opened_reports import Opens, obstacles
 from playwright.sync_api import expect
 from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, HOSTILE_ROOM, PENDING, SCHEDULABLE, UNSCHEDULABLE
 
+from kschedctl.commands.audit.creation.report import CreationSection
+from kschedctl.commands.audit.report import Audit
+from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
+from kschedctl.commands.remedies.report import Remedies
+from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.audit.audit import Audit
-from kschedctl.reports.audit.creation import CreationSection
-from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.remedies import Remedies, Remedy
-from kschedctl.reports.simulation import PodCount, SimulationReport
+from kschedctl.reports.placements import PodCount
+from kschedctl.reports.remedy import Remedy
 
 ALL = pytest.mark.parametrize(
     "document",

@@ -10,12 +10,12 @@ from opened_reports import Opens, obstacles
 from playwright.sync_api import expect
 from reports import HOSTILE, PENDING, UNSCHEDULABLE
 
-from kschedctl.render.html import matrix
+from kschedctl.commands.explain import html_matrix as matrix
+from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPods
+from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
+from kschedctl.commands.explain.reports import Explanations
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
-from kschedctl.reports.explanations import Explanations
-from kschedctl.reports.pending import ExplainedPods, PendingGroup, PendingPods
 
 TITLE = "Nodes and plugins, for each pod"
 

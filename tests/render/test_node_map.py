@@ -7,8 +7,8 @@ from collections import Counter
 from opened_reports import Opens, obstacles
 from playwright.sync_api import expect
 
-from kschedctl.render.html.node_map import COLOURS, OTHERS, node_map
-from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
+from kschedctl.commands.explain.html_node_map import COLOURS, OTHERS, node_map
+from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 
 REASONS = ("Insufficient cpu", "node(s) had untolerated taint(s)", "node(s) were unschedulable")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import marked
-from kschedctl.render.pages.sections import not_known_lines
+from kschedctl.render.sections import not_known_lines
 from kschedctl.reports.unknown import UnknownKind
 
 

@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 from reports import BINDING, GATED, PENDING, SCHEDULABLE, TAINT, UNSCHEDULABLE
 
+from kschedctl.commands.explain.pending_report import ExplainedPods
+from kschedctl.commands.explain.report import Advice, Explanation, NodeGroup, PreemptionReport, Refusal
+from kschedctl.commands.whatif.report import PodChange, WhatIf
 from kschedctl.render.page import Style, shown_first
 from kschedctl.render.renderers import PAGES, RENDERERS
-from kschedctl.reports.explanation import Advice, Explanation, NodeGroup, PreemptionReport, Refusal
-from kschedctl.reports.pending import ExplainedPods
-from kschedctl.reports.whatif import PodChange, WhatIf
 
 
 def text(report: object, **style: object) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.remedies.patch import to_patch
+from kschedctl.commands.remedies.report import ChosenRemedy, Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
-from kschedctl.render.patch import to_patch
-from kschedctl.reports.explanation import Explanation
-from kschedctl.reports.remedies import ChosenRemedy, Remedies, RemediesOfMany, Remedy
+from kschedctl.reports.remedy import Remedy
 
 PATCH = {"spec": {"template": {"spec": {"schedulerName": "default-scheduler"}}}}
 AUTHOR = Remedy(

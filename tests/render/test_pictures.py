@@ -12,13 +12,13 @@ import pytest
 from msgspec.structs import replace
 from reports import GATED, HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, PENDING, SCHEDULABLE, UNSCHEDULABLE
 
+from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
 from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Series, bars
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.answers import Answers, ClusterAnswer
 from kschedctl.reports.document import Document
-from kschedctl.reports.pending import PendingPods
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed, so no picture was drawn: pip install '.[test]'")
 from kschedctl.render.plots import pictures

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 import pytest
 
 from kschedctl.cli.option_groups.drawn import Drawn
+from kschedctl.commands.failures.page import failures_page
+from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
 from kschedctl.render import markdown
 from kschedctl.render.page import UNFOLDED, Heading, Page, Style, Table, plots_of
-from kschedctl.render.pages.node_losses import failures_page
 from kschedctl.render.plots.axes import scale, ticks
 from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Point, Series, bars, described, joined, shortened
 from kschedctl.render.terminal import show
 from kschedctl.reports.columns import Column
-from kschedctl.reports.failures import Failure, Failures
 
 TWO = (Series("mean", ((0, 0), (100, 10))), Series("max", ((0, 10), (100, 10))))
 PLOT = Plot("Losses", Axis("nodes"), Axis("lost"), TWO)

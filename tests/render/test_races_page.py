@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kschedctl.commands.audit.races.page import races_page
+from kschedctl.commands.audit.races.report import MeasuredLags, RaceAssumptions, RaceResult, Races
 from kschedctl.render.page import Paragraph, Style, Table, stacked
-from kschedctl.render.pages.audit.races import races_page
 from kschedctl.render.plots.plot import Plot
-from kschedctl.reports.audit.races import MeasuredLags, RaceAssumptions, RaceResult, Races
 
 ASSUMED = RaceAssumptions(
     instances=1,

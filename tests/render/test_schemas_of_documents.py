@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from kschedctl.render.schema import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)

@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 
 import kschedctl
+from kschedctl.commands.explain import attempt as of_one_pod
+from kschedctl.commands.explain.attempt import explanations
+from kschedctl.commands.explain.compact import compact
+from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 from kschedctl.render.data import to_json
-from kschedctl.render.schema import DOCUMENTS, schema_of
-from kschedctl.reports.compact import compact
-from kschedctl.studies import explain as of_one_pod
-from kschedctl.studies.explain import explanations
 
 Json = dict[str, Any]
 

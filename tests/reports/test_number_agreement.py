@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kschedctl.reports.remedies import RemediesOfMany
+from kschedctl.commands.remedies.report import RemediesOfMany
 from kschedctl.text.counts import agreeing
 
 

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.render.schema import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 
 NODE = {
     "kind": "Node",

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
+from kschedctl.replay.settling import after
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.what_if.settling import after
 
 Json = dict[str, Any]
 DRIVER = "gpu.example.com"

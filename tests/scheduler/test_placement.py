@@ -16,6 +16,8 @@ from test_simulation import objects
 
 from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
+from kschedctl.replay.controllers.creation import create
+from kschedctl.replay.edits import added
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation import alike_pods, grouped_ranking
@@ -23,8 +25,6 @@ from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot import tallies
 from kschedctl.snapshot.closed_nodes import ClosedNodes
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.basics.edits import added
-from kschedctl.studies.controllers.creation import create
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "placed.jsonl.xz"
 PLACED = [json.loads(line) for line in lzma.decompress(RECORDINGS.read_bytes()).splitlines()]

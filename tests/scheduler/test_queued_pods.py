@@ -11,6 +11,7 @@ from golden_cases import SETTINGS, Json, family_lines
 
 from kschedctl.api.arrays import Rows
 from kschedctl.cluster import Cluster
+from kschedctl.replay.settling import pending
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import tied_candidates
@@ -18,7 +19,6 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Choice, Placements
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.what_if.settling import pending
 
 SHARES = 4
 ZONE = "topology.kubernetes.io/zone"

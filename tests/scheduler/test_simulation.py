@@ -11,7 +11,7 @@ from small_clusters import HOSTNAME, Json, some_of
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.reports.explanation import Explanation
+from kschedctl.commands.explain.report import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -13,8 +13,8 @@ import pytest
 
 import kschedctl
 from kschedctl.cluster import Cluster, Gap
+from kschedctl.commands.explain.report import Explanation
 from kschedctl.errors import ConfigurationError, ThirdPartyError
-from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.registry.third_party import ENTRY_POINTS, third_party_plugins
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import kschedctl
+from kschedctl.replay.unknown import of_simulation
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.basics.unknown import of_simulation
 
 Json = dict[str, Any]
 GATED = {"schedulingGates": [{"name": "example.com/wait"}]}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from kschedctl.commands.simulate.rollout_events import read_placements
 from kschedctl.errors import InputError
-from kschedctl.sources.rollout_events import read_placements
 
 Json = dict[str, Any]
 

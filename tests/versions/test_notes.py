@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kschedctl.commands.versions.changes import changes
 from kschedctl.scheduler.framework.feature_gates import STAGES, stage_at
-from kschedctl.studies.version_changes import changes
 
 NOTES = sorted(Path(__file__).parent.glob("notes-*.txt"))
 

@@ -13,14 +13,14 @@ from golden_cases import FAMILIES, answer, differences, family_lines
 import kschedctl
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster, Gap
+from kschedctl.commands.versions.changes import between
+from kschedctl.commands.whatif import versions
+from kschedctl.commands.whatif.causes import TwoVersions
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.framework.feature_gates import STAGES, stage_at
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import DELETED
-from kschedctl.studies.version_changes import between
-from kschedctl.studies.what_if.causes import TwoVersions
-from kschedctl.studies.whatif import versions
 
 Json = dict[str, Any]
 ROWS = between("1.36", "1.37").changes

@@ -9,10 +9,10 @@ from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, time_of
 from kschedctl.cluster import Cluster
+from kschedctl.replay.controllers.asked_pod import AskedPod
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
-from kschedctl.reports.remedies import Remedy
-from kschedctl.studies.controllers.asked_pod import AskedPod
+from kschedctl.reports.remedy import Remedy
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Autoscalers:
 
     def growth(self, cluster: Cluster) -> NodeGrowth | None:
         """The nodes that come for all pods that wait; None where nobody is known to make any. Raises InputError."""
-        from kschedctl.library.new_node import node_growth  # noqa: PLC0415 - only pods that wait need it
+        from kschedctl.fixes.new_node import node_growth  # noqa: PLC0415 - only pods that wait need it
 
         now = time_of(cluster, self.source)
         return node_growth(cluster, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())
 
     def fixes(self, asked: AskedPod, told: NewNode) -> tuple[Remedy, ...]:
         """Return what lets a node group grow, or a NodePool launch a node, for the pod. Raises InputError."""
-        from kschedctl.library.new_node import autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
+        from kschedctl.fixes.new_node import autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
 
         now = time_of(asked.scheduler.cluster, self.source)
         types, settings = self.karpenter.types(), self.karpenter.settings()
@@ -46,7 +46,7 @@ class Autoscalers:
 
     def new_node(self, asked: AskedPod) -> NewNode | None:
         """Whether one would come for a pod; None where nobody is known to make any. Raises InputError."""
-        from kschedctl.library.new_node import new_node  # noqa: PLC0415 - only pods that were explained need it
+        from kschedctl.fixes.new_node import new_node  # noqa: PLC0415 - only pods that were explained need it
 
         now = time_of(asked.scheduler.cluster, self.source)
         return new_node(asked, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())

@@ -18,9 +18,9 @@ import jinja2
 from markupsafe import Markup
 
 from kschedctl.api.copying import replace
+from kschedctl.render.fixes import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
 from kschedctl.render.html.sections import HtmlSection, Words, cut, sections
 from kschedctl.render.page import Page, Style
-from kschedctl.render.pages.remedies import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import Report
 from kschedctl.text.printable import printable

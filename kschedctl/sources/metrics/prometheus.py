@@ -16,11 +16,11 @@ import msgspec
 from kschedctl.api.decoding import from_builtins, from_json
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.live.http import shortened
+from kschedctl.sources.metrics.catalogue import BUCKET_LABEL, METRICS, Kind, Metric
+from kschedctl.sources.metrics.histograms import Bucket, ClassicHistogram, Histogram, NativeBucket, NativeHistogram
 from kschedctl.sources.metrics.http import MetricsAccess
-from kschedctl.studies.latency.catalogue import BUCKET_LABEL, METRICS, Kind, Metric
-from kschedctl.studies.latency.histograms import Bucket, ClassicHistogram, Histogram, NativeBucket, NativeHistogram
-from kschedctl.studies.latency.measured import Labels, Measured, Period
-from kschedctl.studies.latency.samples import bound_of
+from kschedctl.sources.metrics.measured import Labels, Measured, Period
+from kschedctl.sources.metrics.samples import bound_of
 from kschedctl.text.urls import shown_url
 
 ALL_SECONDS = 120.0

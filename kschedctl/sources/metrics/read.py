@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.documents.files import open_file, shown
 from kschedctl.sources.metrics.http import MetricsAccess
+from kschedctl.sources.metrics.measured import Measured
+from kschedctl.sources.metrics.samples import Exposition, between, since_start
 from kschedctl.sources.metrics.text import MOST_BYTES, read_text
-from kschedctl.studies.latency.measured import Measured
-from kschedctl.studies.latency.samples import Exposition, between, since_start
 from kschedctl.text.urls import shown_url
 
 NOT_ITS_OWN = "no metric of kube-scheduler is in it"

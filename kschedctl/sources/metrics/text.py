@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from kschedctl.errors import InputError
 from kschedctl.sources.live.http import shortened
-from kschedctl.studies.latency.catalogue import sample_names
-from kschedctl.studies.latency.samples import Exposition
+from kschedctl.sources.metrics.catalogue import sample_names
+from kschedctl.sources.metrics.samples import Exposition
 
 MOST_BYTES = 64 << 20
 MOST_SAMPLES = 200_000

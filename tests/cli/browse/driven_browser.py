@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from kschedctl.cli.browse.app import Browser
-from kschedctl.cli.browse.following import LiveSessions
-from kschedctl.cli.browse.lines import LineList
-from kschedctl.cli.browse.session import BrowseSession
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
+from kschedctl.commands.browse.app import Browser
+from kschedctl.commands.browse.following import LiveSessions
+from kschedctl.commands.browse.lines import LineList
+from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.demo import DEMO_TIME
 
 CHECKOUT = "shop/checkout-7d9f6c5b8-x2x4q"

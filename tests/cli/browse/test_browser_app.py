@@ -24,11 +24,11 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.browse.app import Browser
-from kschedctl.cli.browse.lines import LineList, Openable
-from kschedctl.cli.browse.screens import HelpScreen
+from kschedctl.commands.browse.app import Browser
+from kschedctl.commands.browse.lines import LineList, Openable
+from kschedctl.commands.browse.screens import HelpScreen
+from kschedctl.fixes.supposing import supposed
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.browsing.supposing import supposed
 
 NO_SENSE = {
     "priority=one": 'as if: priority "one" is not a number',

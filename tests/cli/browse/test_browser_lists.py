@@ -7,13 +7,13 @@ from typing import Any
 from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, on_screen, press, shown, text, write
 from textual.pilot import Pilot
 
-from kschedctl.cli.browse.app import Browser
-from kschedctl.cli.browse.copying import commands_of
-from kschedctl.cli.browse.lines import LineList
-from kschedctl.cli.browse.map_lines import map_lines
-from kschedctl.cli.browse.tab_line import TabLine
-from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
-from kschedctl.reports.remedies import Remedy
+from kschedctl.commands.browse.app import Browser
+from kschedctl.commands.browse.copying import commands_of
+from kschedctl.commands.browse.lines import LineList
+from kschedctl.commands.browse.map_lines import map_lines
+from kschedctl.commands.browse.tab_line import TabLine
+from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
+from kschedctl.reports.remedy import Remedy
 
 
 def pod(name: str, created: str, namespace: str = "shop") -> dict[str, Any]:

@@ -17,16 +17,16 @@ from sources.live.api_server import Response, replayed, serving, status
 from sources.live.api_server import kubeconfig as write_kubeconfig
 from textual.pilot import Pilot
 
-from kschedctl.cli.browse import app as browser_app
-from kschedctl.cli.browse import session as browse_session
-from kschedctl.cli.browse.app import Browser
-from kschedctl.cli.browse.following import LiveSessions
-from kschedctl.cli.browse.lines import Openable
-from kschedctl.cli.commands.browse import _sessions
 from kschedctl.cli.options import Source
+from kschedctl.commands.browse import app as browser_app
+from kschedctl.commands.browse import session as browse_session
+from kschedctl.commands.browse.app import Browser
+from kschedctl.commands.browse.command import _sessions
+from kschedctl.commands.browse.following import LiveSessions
+from kschedctl.commands.browse.lines import Openable
+from kschedctl.commands.remedies.pod_fixes import remedies_of
+from kschedctl.fixes.search import RemedyWishes
 from kschedctl.sources.live import follow as live_follow
-from kschedctl.studies.remedies.remedies import remedies_of
-from kschedctl.studies.remedies.search import RemedyWishes
 
 PODS = "/api/v1/pods"
 EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'

@@ -22,11 +22,11 @@ from conftest import Run
 from driven_browser import EVERYWHERE, drive, flat, lines, of_objects, on_screen, press, shown, text, write
 from textual.pilot import Pilot
 
-from kschedctl.cli.browse.app import Browser
-from kschedctl.cli.browse.desk import Desk, Urgency
-from kschedctl.cli.browse.session import BrowseSession
 from kschedctl.cli.options import Source
 from kschedctl.cluster import Gap
+from kschedctl.commands.browse.app import Browser
+from kschedctl.commands.browse.desk import Desk, Urgency
+from kschedctl.commands.browse.session import BrowseSession
 
 GAPS = {"PersistentVolumeClaim": Gap("could not be read: forbidden")}
 HOSTILE = (

@@ -10,8 +10,8 @@ import pytest
 from driven_browser import LARGE, SMALL, demo, drive, on_screen, press, write
 from textual.pilot import Pilot
 
-from kschedctl.cli.browse.answers import TABS
-from kschedctl.cli.browse.app import Browser
+from kschedctl.commands.browse.answers import TABS
+from kschedctl.commands.browse.app import Browser
 
 SCREENS = Path(__file__).parent / "screens"
 UPDATE = "UPDATE_SCREENS"

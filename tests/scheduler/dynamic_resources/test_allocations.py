@@ -10,8 +10,8 @@ import pytest
 from golden_cases import SETTINGS, family_lines, table
 
 import kschedctl
+from kschedctl.commands.explain.attempt import find_pod
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.explain import find_pod
 
 CASES = table("allocations")
 

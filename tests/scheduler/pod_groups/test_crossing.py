@@ -13,11 +13,11 @@ import pytest
 from group_clusters import GATES, node
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.wakes.changes_that_wake import wake_ups
+from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.engine.pod_groups.cycle import UNSCHEDULABLE_GROUP
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.explain import explain
-from kschedctl.studies.run_queue import run_queue
-from kschedctl.studies.waking.wake_ups import wake_ups
 
 Json = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"

@@ -12,8 +12,8 @@ from group_clusters import GATES, Json, cluster, gang, node, pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kschedctl.studies.explain import explain
-from kschedctl.studies.run_queue import run_queue
+from kschedctl.commands.explain.attempt import explain
+from kschedctl.replay.run_queue import run_queue
 
 WORKLOAD_AWARE = {**GATES, "WorkloadAwarePreemption": True}
 PRIORITY = 5

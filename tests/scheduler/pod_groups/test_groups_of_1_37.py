@@ -22,6 +22,8 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import AnyGroup, PodGroup
 from kschedctl.cluster import Cluster, convert
+from kschedctl.commands.explain.attempt import explain
+from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.engine.pod_groups.cycle import PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import GroupProgress
 from kschedctl.scheduler.framework import Code, Rejection, Status
@@ -34,8 +36,6 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
-from kschedctl.studies.explain import explain
-from kschedctl.studies.run_queue import run_queue
 
 GATES = FeatureGates("1.37", {"GenericWorkload": True})
 ANYBODYS = Settings(served=frozenset(("", "default-scheduler")))

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from plugin_cases import cases
 
 from kschedctl.cluster import Cluster
-from kschedctl.studies.explain import explain
-from kschedctl.studies.run_queue import run_queue
+from kschedctl.commands.explain.attempt import explain
+from kschedctl.replay.run_queue import run_queue
 
 GATES = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True}
 PRIORITY = 100

@@ -10,7 +10,7 @@ from group_clusters import GATES, cluster, gang, node, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kschedctl.studies.run_queue import run_queue
+from kschedctl.replay.run_queue import run_queue
 
 groups = st.lists(
     st.tuples(st.integers(1, 4), st.lists(st.tuples(st.integers(1, 3), st.sampled_from((0, 10))), max_size=5)),

@@ -10,10 +10,10 @@ from group_clusters import GATES, cluster, gang, node, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kschedctl.commands.explain.attempt import explain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.explain import explain
 
 WORKLOAD_AWARE = {**GATES, "WorkloadAwarePreemption": True}
 TOPOLOGY_AWARE = {**GATES, "TopologyAwareWorkloadScheduling": True}

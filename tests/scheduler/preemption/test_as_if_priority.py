@@ -8,9 +8,9 @@ import pytest
 
 import kschedctl
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain import attempt as of_one_pod
+from kschedctl.commands.explain.report import Explanation, PreemptionReport
 from kschedctl.errors import UsageError
-from kschedctl.reports.explanation import Explanation, PreemptionReport
-from kschedctl.studies import explain as of_one_pod
 
 Json = dict[str, Any]
 WEB = "shop/web"

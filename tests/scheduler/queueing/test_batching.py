@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
+from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.queue_run.queue_run import QueueReplay
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.run_queue import run_queue
 
 Json = dict[str, Any]
 LISTED = {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}

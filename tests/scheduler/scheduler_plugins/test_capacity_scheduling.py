@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.attempt import explain
 from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.explain import explain
 
 Json = dict[str, Any]
 NAME = "CapacityScheduling"

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.attempt import explain
 from kschedctl.errors import ConfigurationError, InputError
+from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import SCHEDULED
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.explain import explain
-from kschedctl.studies.run_queue import run_queue
 
 Json = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"

@@ -15,7 +15,8 @@ from test_coscheduling import Json, cluster_of, config, group, node, pod
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
-from kschedctl.reports.queue_run import QueueRun
+from kschedctl.replay.queue_run_report import QueueRun
+from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.queueing.queue_order import ChangingHeap
@@ -23,7 +24,6 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.coscheduling import Coscheduling
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.gang_history import GangHistory
-from kschedctl.studies.run_queue import run_queue
 
 
 class Asked(NamedTuple):

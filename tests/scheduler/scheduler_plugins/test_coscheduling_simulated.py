@@ -10,9 +10,9 @@ import pytest
 from test_coscheduling import Json, cluster_of, config, group, node, pod
 
 from kschedctl.cluster import Cluster
+from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.run_queue import run_queue
 
 
 def beside(app: str) -> Json:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.attempt import explain
 from kschedctl.errors import ConfigurationError, InputError
-from kschedctl.studies.explain import explain
 
 Json = dict[str, Any]
 NAME = "NodeResourceTopologyMatch"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.attempt import explain
 from kschedctl.errors import ConfigurationError
-from kschedctl.studies.explain import explain
 
 NAME = "NodeResourcesAllocatable"
 GIB = 1 << 30

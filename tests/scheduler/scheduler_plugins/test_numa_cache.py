@@ -10,6 +10,7 @@ from test_node_resource_topology_match import GPU, HALF, NAME, container, node, 
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.attempt import explain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import DISCARDED
 from kschedctl.scheduler.scheduler_plugins.numa_cache import FREED, OverReserve, is_exclusive
@@ -17,7 +18,6 @@ from kschedctl.scheduler.scheduler_plugins.numa_nodes import numa_list
 from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprint
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import NumaCacheArgs
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.explain import explain
 
 Json = dict[str, Any]
 OVER_RESERVE = {"cacheResyncPeriodSeconds": 5}

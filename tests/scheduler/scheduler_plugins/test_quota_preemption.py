@@ -26,6 +26,8 @@ from naive_quotas import (
 )
 
 from kschedctl.cluster import Cluster
+from kschedctl.replay.run_queue import run_queue
+from kschedctl.replay.settling import settle
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
 from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Preemption
@@ -34,8 +36,6 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import NOT_ASKED, CapacityScheduling
 from kschedctl.scheduler.simulation.reused_answers import MOST_RETURNS, Preemptors
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.studies.run_queue import run_queue
-from kschedctl.studies.what_if.settling import settle
 
 Json = dict[str, Any]
 NAME = CapacityScheduling.name

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import kschedctl
-from kschedctl.studies.archive_diff import compare
+from kschedctl.commands.snapshot.archive_diff import compare
 
 Json = dict[str, Any]
 

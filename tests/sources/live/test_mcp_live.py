@@ -11,9 +11,9 @@ import pytest
 from api_server import ApiServer, kubeconfig, recorded_error, replayed, serving
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
-from kschedctl.cli.commands import mcp as command
 from kschedctl.cli.main import main
 from kschedctl.cli.options import Source
+from kschedctl.commands.mcp import command as command
 from kschedctl.sources.live import http as live_http
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
@@ -21,7 +21,7 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 import anyio
 import mcp
 
-from kschedctl.cli.mcp.server import McpServer
+from kschedctl.commands.mcp.server import McpServer
 
 ALL_PODS = "/api/v1/pods?limit=500"
 ASKED: dict[str, tuple[dict[str, Any], list[str]]] = {

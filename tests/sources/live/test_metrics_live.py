@@ -20,8 +20,9 @@ from api_server import Answer, Response, kubeconfig, listing, serving, status
 from live_fixtures import nobody  # noqa: F401 - fixtures
 from prometheus_client.parser import text_string_to_metric_families
 
-from kschedctl.cli import monitoring, serving_metrics
 from kschedctl.cli.main import main
+from kschedctl.commands import watch as monitoring
+from kschedctl.commands.watch import serving as serving_metrics
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live import follow
 

@@ -18,8 +18,8 @@ from unknown_kinds import check_not_another
 import kschedctl
 from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import FIELDS, Cluster, Gap
+from kschedctl.commands.explain.report import Explanation
 from kschedctl.errors import ClusterError
-from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import Server

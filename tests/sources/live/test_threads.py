@@ -16,7 +16,7 @@ from api_server import Response, kubeconfig, replayed, serving
 STARTS = """
 import os, sys
 import kubernetes
-import kschedctl.library.pods, kschedctl.library.autoscalers
+import kschedctl.commands.explain.one_pod, kschedctl.commands.AUTOSCALERS
 import kschedctl.sources.live.connection, kschedctl.sources.live.reading
 
 def start():

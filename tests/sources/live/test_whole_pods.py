@@ -14,10 +14,10 @@ from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import load
+from kschedctl.replay.controllers.asked_pod import AskedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.extenders.recording import Recorder
 from kschedctl.sources.extenders.whole_pods import PodExtras, WholePods
-from kschedctl.studies.controllers.asked_pod import AskedPod
 
 PATH = "/api/v1/namespaces/lab/pods/p01-cpu"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

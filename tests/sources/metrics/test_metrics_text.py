@@ -9,8 +9,8 @@ import pytest
 from metrics_texts import ATTEMPT, attempts, histogram, number, queues
 
 from kschedctl.errors import InputError
+from kschedctl.sources.metrics.samples import between, since_start
 from kschedctl.sources.metrics.text import LONGEST_LINE, read_text
-from kschedctl.studies.latency.samples import between, since_start
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "metrics.txt.xz"
 

@@ -11,10 +11,10 @@ from metrics_server import MetricsServer, serving
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
 from kschedctl.sources.live.connection import Connection
+from kschedctl.sources.metrics.catalogue import METRICS
 from kschedctl.sources.metrics.http import MetricsAccess
+from kschedctl.sources.metrics.measured import Measured
 from kschedctl.sources.metrics.prometheus import query_of, read_prometheus
-from kschedctl.studies.latency.catalogue import METRICS
-from kschedctl.studies.latency.measured import Measured
 
 LABELS = {"result": "scheduled", "profile": "default-scheduler"}
 KEY = ("scheduled", "default-scheduler")

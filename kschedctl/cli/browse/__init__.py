@@ -1,1 +1,0 @@
-"""A browser of pending pods for terminals, on Textual (extra ``tui``)."""

@@ -1,0 +1,73 @@
+"""Answers about placement as findings, for CI: what does not schedule, what is evicted, what blocks a drain.
+
+A finding stands at the manifest of its workload, where it has one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from kschedctl.replay.audit_rules import AuditRule, judged
+from kschedctl.reports.document import Document
+from kschedctl.reports.findings import Finding, Findings
+from kschedctl.reports.gate_problem import GateProblem
+from kschedctl.reports.summary import Report
+from kschedctl.reports.unknown import reasons
+from kschedctl.text.version import VERSION
+
+RULES = {
+    rule.id: rule
+    for rule in (
+        AuditRule("not-scheduled", "error", "Pods get no node", "They stay Pending", "Run kschedctl remedies"),
+        AuditRule("not-created", "error", "Pods are not created", "Admission refuses them", "Raise the limit"),
+        AuditRule("eviction-blocked", "error", "An eviction is refused", "The drain does not end", "Free its budget"),
+        AuditRule("loss-not-borne", "error", "A loss has consequences", "Pods wait, or are evicted", "Add nodes"),
+        AuditRule("lost", "error", "A pod is lost", "No controller creates it again", "Give it a controller"),
+        AuditRule(
+            "returned",
+            "error",
+            "A pod comes back to a drained node",
+            "It tolerates that the node is cordoned",
+            "Taint the node with what the pod does not tolerate, or scale its workload down first",
+        ),
+        AuditRule("evicted", "warning", "A pod is evicted", "It has to make room", "Add nodes, or change priorities"),
+        AuditRule("undecided", "warning", "Not certain", "Not everything was read", "Read what is missing"),
+    )
+}
+_PLACE = re.compile(r"(?P<file>.*): document \d+(?: \(line (?P<line>\d+)\))?(?:, .*)?")
+
+
+def gate_findings(document: Document, command: str, places: Mapping[str, str]) -> Findings | None:
+    """Return the problems of the report as findings, or None if no gate asks for this kind of report.
+
+    ``places`` has the place of an object's manifest by the name of the object, such as ``Pod shop/web``.
+    """
+    problems = document.gate_problems() if isinstance(document, Report) else None
+    if problems is None:
+        return None
+    findings = [_finding(problem, places) for problem in (*problems, *_doubts(document))]
+    worst_first = judged(list(RULES.values()), findings)
+    return Findings(
+        max(len(findings), 1),
+        len(RULES),
+        worst_first["findings"],
+        worst_first["rules"],
+        tool_version=VERSION,
+        command=command,
+    )
+
+
+def _doubts(document: Document) -> Iterator[GateProblem]:
+    if getattr(document, "undecided", False):
+        why = reasons(getattr(document, "unknown", ())) or "not everything that it depends on was read"
+        yield GateProblem("undecided", "Cluster", why)
+
+
+def _finding(problem: GateProblem, places: Mapping[str, str]) -> Finding:
+    rule = RULES[problem.rule]
+    finding = rule.finding(problem.object, problem.message.rstrip("."), problem.fix)
+    place = _PLACE.fullmatch(places.get(problem.object, ""))
+    return finding if place is None else replace(finding, file=place["file"], line=int(place["line"] or 1), column=1)

@@ -1,1 +1,0 @@
-"""What monitoring in a cluster needs: manifests, alerts, a dashboard. ``kschedctl watch --print`` prints them."""

@@ -1,0 +1,74 @@
+"""``kschedctl audit``: is the scheduler healthy, and is the cluster scheduled well?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.source import EVERYTHING, connection, load
+from kschedctl.commands.audit import audit as audit_cluster
+from kschedctl.commands.audit.audited_cluster import Thresholds
+from kschedctl.commands.audit.judging import DrawnJudged
+from kschedctl.commands.audit.latency.options import MetricsOptions
+from kschedctl.commands.audit.next_commands import about_findings
+from kschedctl.commands.audit.sections import NEEDED, SECTIONS
+from kschedctl.commands.audit.times import AuditTimes
+from kschedctl.errors import UsageError
+
+EXAMPLES = (
+    "kschedctl audit",
+    "kschedctl audit --demo",
+    "kschedctl audit --snapshot prod.ksnap --section pending -o json",
+    "kschedctl audit --since monday.ksnap --section queue",
+    "kschedctl audit --fail-on error -o sarif > audit.sarif",
+    "kschedctl audit -f cluster.json --now 2026-05-06T09:12:00Z",
+    "kschedctl audit --metrics metrics.txt",
+)
+
+
+@with_options
+def audit(
+    *,
+    source: Source,
+    shown: DrawnJudged,
+    metrics: MetricsOptions,
+    times: AuditTimes,
+    section: Annotated[
+        list[str] | None,
+        typer.Option("--section", metavar="|".join(SECTIONS), help="Only this section. Repeatable."),
+    ] = None,
+) -> Answer:
+    """Is the scheduler healthy, and is the cluster scheduled well?
+
+    Answers in sections, each with its evidence and what to do. A section is sound only if everything that it depends on
+    was read; if not, it says what is missing, and the exit code is 5 unless something else is wrong.
+    """
+    _check(section or (), metrics)
+    thresholds = Thresholds(latency=metrics.limits())
+    measured = metrics.measured(lambda: connection(source)) if metrics.asked else None
+    cluster = load(source, live=EVERYTHING)
+    with bars() as progress:
+        report = audit_cluster(
+            cluster,
+            section or (),
+            now=times.moment(source, cluster),
+            earlier=times.earlier(source, cluster),
+            thresholds=thresholds,
+            measured=measured,
+            progress=progress,
+        )
+        return shown.judged(report, about_findings(source, *report.sections))
+
+
+def _check(names: Sequence[str], metrics: MetricsOptions) -> None:
+    """Raises UsageError for sections that there are not, or without what they need."""
+    if "latency" in names and not metrics.asked:
+        raise UsageError(f"--section latency needs {NEEDED['latency'][0]}")
+    for name in names:
+        if name not in SECTIONS:
+            raise UsageError(f'no section "{name}"', where="--section", hint=f"there are: {', '.join(SECTIONS)}")

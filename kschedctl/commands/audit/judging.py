@@ -1,0 +1,47 @@
+"""The options of commands whose answers are findings: how to show them, and which of them are failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.copying import replace
+from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
+from kschedctl.cli.forms import PICTURES, TABLE, Form, option
+from kschedctl.cli.option_groups.drawn import FORMS, Drawing
+from kschedctl.cli.option_groups.fail_on import FailOn
+from kschedctl.cli.options import GATES, Output
+from kschedctl.commands.audit.report import Audit
+from kschedctl.render.page import NO_COMMANDS, Commands
+from kschedctl.reports.section import Section
+
+
+@dataclass(frozen=True)
+class Judged(Output):
+    """How to show what was found, and from where on it is a failure."""
+
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")] = (
+        TABLE
+    )
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up.")
+    ] = FailOn.WARNING
+
+    def judged(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
+        """Undecided where what is said to be sound lacks its grounds.
+
+        ``commands``: what helps with the findings, by their fingerprints.
+        """
+        answer = self.answer(report, commands=commands)
+        if self.fail_on is not FailOn.NEVER and report.at_least(self.fail_on):
+            return replace(answer, exit_code=DOES_NOT_SCHEDULE)
+        return replace(answer, exit_code=UNDECIDED if report.undecided else SCHEDULES)
+
+
+@dataclass(frozen=True)
+class DrawnJudged(Drawing, Judged):
+    """How an answer of findings is shown, also drawn."""
+
+    output: Annotated[Form, option(*FORMS, *PICTURES, *GATES)] = TABLE

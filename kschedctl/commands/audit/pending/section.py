@@ -1,0 +1,376 @@
+"""What waits for a node, by cause: every pending pod replayed, and those told apart that fit and wait all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kschedctl.api.ages import age
+from kschedctl.api.gangs import gangs_of
+from kschedctl.api.kinds import LEASE
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import owner_of
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.pending.report import GateHolder, PendingSection, WaitingPods
+from kschedctl.commands.explain.group_headline import ends_deadlock
+from kschedctl.commands.explain.replayed_cluster import ReplayedCluster
+from kschedctl.commands.explain.waiting import (
+    CONDITION,
+    LOOK_AT_SCHEDULER,
+    WaitingPod,
+    is_left_alone,
+    unread_pods,
+    victims_of,
+    waiting_pods,
+)
+from kschedctl.commands.explain.waiting_report import LastWords
+from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, judged
+from kschedctl.replay.unknown import MESSAGE, together
+from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere, namespace_of, unread_elsewhere
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
+from kschedctl.text.counts import counted, first_few
+
+
+class Holder(NamedTuple):
+    """Whose gates these are, and how to see what they wait for; NAMESPACE and POD stand for those of the pod."""
+
+    name: str
+    fix: str
+
+
+KUEUE = Holder(
+    "Kueue",
+    "kubectl get workloads.kueue.x-k8s.io -n NAMESPACE shows what its workload waits for: quota, or admission checks",
+)
+HOLDERS: Mapping[str, Holder] = {
+    "kueue.x-k8s.io/topology": Holder(
+        "Kueue's topology-aware scheduling", "Its workload is admitted; look at the log of kueue-controller-manager"
+    ),
+    "kueue.x-k8s.io": KUEUE,
+    "scheduling.volcano.sh": Holder(
+        "Volcano's queue admission", "kubectl get podgroups.scheduling.volcano.sh,queues.scheduling.volcano.sh -A"
+    ),
+    "multiarch.openshift.io": Holder(
+        "OpenShift's Multiarch Tuning Operator",
+        "It reads the image's architectures: check deployment pod-placement-controller, and that the image exists",
+    ),
+    "grove.io": Holder("the operator of Grove", "kubectl get podgangs.scheduler.grove.io -n NAMESPACE"),
+    "gke.io": Holder("GKE's topology-aware scheduler", "Look at the topology scheduler's pod in kube-system"),
+    "gke-gcsfuse": Holder("GKE's Cloud Storage FUSE driver", "It scans the bucket of a volume: see the pod's events"),
+    "experimental.s3.csi.aws.com": Holder("the Mountpoint for Amazon S3 CSI driver", "Look at s3-csi-controller's log"),
+    "agents.kruise.io": Holder("OpenKruise Agents", "Look at the log of its manager"),
+}
+"""The name of a gate, or its domain -> its holder; from the holders' own documents and sources."""
+
+
+def gates_of(pod: Pod) -> tuple[GateHolder, ...]:
+    """The gates of a pod with who holds them.
+
+    >>> from kschedctl.api.objects import PodMeta, PodSchedulingGate, PodSpec
+    >>> spec = PodSpec(scheduling_gates=(PodSchedulingGate("kueue.x-k8s.io/admission"), PodSchedulingGate("mine")))
+    >>> [(each.gate, each.holder) for each in gates_of(Pod(PodMeta("p", "shop"), spec))]
+    [('kueue.x-k8s.io/admission', 'Kueue'), ('mine', '')]
+    """
+    return tuple(_holder(gate.name, pod.metadata.namespace) for gate in pod.spec.scheduling_gates)
+
+
+def _holder(gate: str, namespace: str) -> GateHolder:
+    domain, slash, _ = gate.partition("/")
+    holder = HOLDERS.get(gate) or (HOLDERS.get(domain) if slash else None)
+    if holder is not None:
+        return GateHolder(gate=gate, holder=holder.name, fix=holder.fix.replace("NAMESPACE", namespace))
+    whose = f"a controller of {domain}" if slash else ""
+    return GateHolder(gate=gate, holder=whose)
+
+
+CAUSES = {
+    "stuck": "stuck",
+    "error": "with an error",
+    "unserved": "that no scheduler serves",
+    "gang": "of gangs",
+    "unschedulable": "unschedulable",
+    "preemption": "waiting for preemption",
+    "permit": "waiting at Permit",
+    "gated": "gated",
+    "elsewhere": "of other schedulers",
+    "crowded": "behind others",
+    "backoff": "in back-off",
+    "turn": "whose turn is to come",
+}
+"""The gravest first, and how they are counted."""
+NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
+QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
+STUCK = AuditRule(
+    "audit-pending-stuck",
+    ERROR,
+    "A pod fits on a node now, but still waits",
+    "The scheduler does not try it: it missed the event that should have woken the pod, or it does not get through its "
+    "queue. Every refused pod is tried again after five minutes, so a longer wait is a fault.",
+    LOOK_AT_SCHEDULER,
+    f"{QUEUE}, flushUnschedulableEntitiesLeftover",
+)
+FAILING = AuditRule(
+    "audit-pending-error",
+    ERROR,
+    "Scheduling a pod fails with an error",
+    "A plugin cannot answer: the pod is retried, and never placed, until what it asks for is there.",
+    "Run explain to see what fails",
+)
+UNSERVED = AuditRule(
+    "audit-pending-unserved",
+    WARNING,
+    "No known scheduler serves a pod",
+    "Its spec.schedulerName is that of no profile of this configuration: unless another scheduler runs under that "
+    "name, nothing ever tries it.",
+    "Correct spec.schedulerName and recreate the pod, or start the scheduler of that name",
+)
+GANG = AuditRule(
+    "audit-pending-gang",
+    WARNING,
+    "A gang does not fit, or is not complete",
+    "Its pods are placed together or not at all.",
+    "Run explain to see where its pods fit and which are missing",
+)
+UNSCHEDULABLE = AuditRule(
+    "audit-pending-unschedulable",
+    WARNING,
+    "Pods fit on no node",
+    "They wait until the cluster, or they themselves, change.",
+    "Run remedies for the smallest change that helps",
+)
+OVERDUE = AuditRule(
+    "audit-pending-victim-overdue",
+    WARNING,
+    "Preemption waits for a pod that should be gone",
+    "The victim's grace period is over and it is still there: its kubelet does not answer, or a finalizer holds it. "
+    "Until it is gone the pod that preempted it does not start.",
+    "Look at the node's kubelet, and at the victim's metadata.finalizers",
+)
+GATED = AuditRule(
+    "audit-pending-gated",
+    NOTE,
+    "Pods are held back before scheduling",
+    "Until they are released, no scheduler looks at them.",
+    "Run wakes to see what it waits for",
+)
+NOT_ADMITTED = AuditRule(
+    "audit-pending-not-admitted",
+    WARNING,
+    "A queue or a gang's scheduler has not let a workload start",
+    "Its pods do not exist, or are held back: kube-scheduler does not see them, and a new node changes nothing.",
+    "Run explain on it to see what it waits for, and who holds that",
+)
+SUSPENDED = AuditRule(
+    "audit-pending-suspended",
+    NOTE,
+    "A workload is suspended",
+    "It has no pods until somebody, or a queue, resumes it.",
+    "Set spec.suspend to false to start it",
+)
+BYPASSES = AuditRule(
+    "audit-pending-bypasses-scheduler",
+    WARNING,
+    "A pod with spec.nodeName has a claim that waits for the scheduler",
+    "The claim's class binds once kube-scheduler has chosen a node (WaitForFirstConsumer), and kube-scheduler never "
+    "sees a pod that names its node: the pod does not start.",
+    "Select the node by spec.nodeSelector kubernetes.io/hostname instead, and recreate the pod",
+)
+RULES = {"stuck": STUCK, "error": FAILING, "unserved": UNSERVED, "gang": GANG, "gated": GATED}
+RULES["unschedulable"] = UNSCHEDULABLE
+"""Cause -> what is found where pods wait for it."""
+
+
+def pending_section(audited: AuditedCluster) -> PendingSection:
+    """Every pending pod by what keeps it pending."""
+    waiting = audited.once(waiting_pods)
+    groups = _grouped(waiting)
+    unknown = [*together(replayed.explanation.unknown for replayed in audited.replay), *unread_pods(audited)]
+    unknown += _of_stuck(waiting, audited)
+    if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
+        unknown += _unread_schedulers(audited)
+    elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
+    unknown += [*unread_elsewhere(audited.cluster), *_of_operators(elsewhere)]
+    findings = [finding for group in groups for finding in _findings(group, audited)]
+    listed = _groups_of_pending_pods(audited)
+    findings += filter(None, (_finding_elsewhere(entry) for entry in elsewhere if entry.resource not in listed))
+    return PendingSection(
+        title="Pending, by cause",
+        headline=_headline(waiting, elsewhere),
+        pods=len(waiting),
+        waiting=tuple(_report(group, audited) for group in groups),
+        waiting_elsewhere=elsewhere,
+        not_replayed=tuple(
+            dict.fromkeys(what for replayed in audited.replay for what in replayed.explanation.not_replayed)
+        ),
+        **judged((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED, BYPASSES), findings, unknown),
+    )
+
+
+def _groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
+    """Return the PodGroups of which pods are pending, and so in the section already, as ``PodGroup namespace/name``."""
+    return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in gangs_of(pod)}
+
+
+def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
+    """Return the finding that something is not admitted or suspended, None for what an operator makes of it."""
+    rules = {WaitingState.NOT_ADMITTED: NOT_ADMITTED, WaitingState.SUSPENDED: SUSPENDED}
+    rule = (rules | {WaitingState.BYPASSES_SCHEDULER: BYPASSES}).get(entry.state)
+    if rule is None:
+        return None
+    since = f"; waits for {entry.age}" if entry.age else ""
+    said = "".join(f"; {condition.words}" for condition in entry.conditions if condition.message)
+    return rule.finding(entry.resource, f"{entry.headline}{since}{said}", namespace=namespace_of(entry))
+
+
+def _of_operators(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
+    """Yield what is not known of custom resources that ask for pods which do not exist."""
+    missing = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
+    if missing:
+        yield UnknownKind("CustomResource", f"were not checked: {first_few(missing)}", VERDICT)
+
+
+def _of_stuck(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """What is said of pods that fit leans on when they were last tried."""
+    if not any(waiting_pod.cause == "stuck" for waiting_pod in waiting):
+        return
+    if not audited.now:
+        yield NO_TIMES
+    if gap := audited.cluster.gap("Event"):
+        yield UnknownKind("Event", gap.why, MESSAGE)
+
+
+def _unread_schedulers(audited: AuditedCluster) -> list[UnknownKind]:
+    """What would tell of other schedulers, where it was not read."""
+    gaps = {kind: audited.cluster.gap(kind) for kind in (LEASE, "Event")}
+    return [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap]
+
+
+def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
+    """By cause and reason, what is stuck by its workload too; the gravest cause first, then the most pods; the oldest
+    of each in front."""
+    groups: dict[tuple[str, str, str], list[WaitingPod]] = {}
+    for waiting_pod in waiting:
+        whose = str(owner_of(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
+        groups.setdefault((waiting_pod.cause, waiting_pod.reason, whose), []).append(waiting_pod)
+    for group in groups.values():
+        group.sort(key=_created)
+    order = tuple(CAUSES)
+    return sorted(groups.values(), key=lambda group: (order.index(group[0].cause), -len(group)))
+
+
+def _created(waiting_pod: WaitingPod) -> tuple[bool, str]:
+    """The order of pods by age, those of unknown age last."""
+    created = waiting_pod.pod.metadata.creation_timestamp or ""
+    return not created, created
+
+
+def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
+    first = group[0]
+    victims = {victim.pod: victim for one in group for victim in victims_of(one.explanation, audited)}
+    return WaitingPods(
+        cause=first.cause,
+        reason=first.reason,
+        pods=tuple(waiting.pod.key for waiting in group),
+        workloads=tuple(dict.fromkeys(str(owner_of(waiting.pod)) for waiting in group)),
+        age=age(first.pod.metadata.creation_timestamp, audited.now),
+        example=_example(first),
+        last_said=first.said,
+        gates=gates_of(first.pod) if first.cause == "gated" else (),
+        victims=tuple(victims.values()),
+    )
+
+
+def _example(waiting: WaitingPod) -> str:
+    """What is true of a pod now."""
+    if waiting.cause == "gated" and waiting.pod.spec.scheduling_gates:
+        held = (f"{gate.gate} ({gate.holder or 'owner unknown'})" for gate in gates_of(waiting.pod))
+        return f"held back by {', '.join(held)}"
+    if waiting.cause == "elsewhere":
+        return waiting.reason
+    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
+
+
+def _findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:
+    first = group[0]
+    rule = RULES.get(first.cause)
+    if rule is not None:
+        yield rule.finding(
+            f"Pod {first.pod.key}",
+            "; ".join(filter(None, (_whose(group) + _example(first), *_since(first, audited)))),
+            _fix(first, rule),
+            namespace=first.pod.metadata.namespace,
+            severity=_severity(group, rule, audited),
+        )
+    for victim in (
+        preempted for one in group for preempted in victims_of(one.explanation, audited) if preempted.overdue
+    ):
+        due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
+        message = f"preempted for {first.pod.key}: {due}, and is still there"
+        yield OVERDUE.finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
+
+
+def _severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
+    """A pod that fits is a fault for certain once nobody tried it for longer than any refused pod is left alone.
+
+    Until then something may just have made room, and its turn is to come. With no time nobody knows; nor where what
+    was not read could change what its replay says.
+    """
+    first = group[0].explanation
+    if rule is UNSERVED:
+        return NOTE if _unread_schedulers(audited) else rule.severity
+    if first.undecided and not (first.pod_group and first.pod_group.deadlocked_with):
+        return NOTE
+    if rule is not STUCK:
+        return rule.severity
+    if not audited.now:
+        return NOTE
+    return ERROR if any(is_left_alone(waiting, audited) for waiting in group) else WARNING
+
+
+def _since(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
+    """How long it waits, and of one that fits what the scheduler said of it last."""
+    waits = age(first.pod.metadata.creation_timestamp, audited.now)
+    if waits:
+        yield f"waits for {waits}"
+    if first.cause == "stuck" and first.said:
+        yield f"{_refused_since(first.said)}: {first.said.message}"
+
+
+def _refused_since(said: LastWords) -> str:
+    """Return when the scheduler refused a pod, before its message.
+
+    A condition has the time of the first refusal, as later ones change only its message.
+    """
+    if said.source == f"condition {CONDITION}":
+        return f"refused for {said.age}, the scheduler last said" if said.age else "the scheduler last said"
+    often = f"refused {said.attempts:,} times or more, " if said.attempts > 1 else ""
+    return f"{often}the scheduler last said{f' {said.age} ago' if said.age else ''}"
+
+
+def _fix(first: WaitingPod, rule: AuditRule) -> str:
+    group = first.explanation.pod_group
+    if group and group.deadlocked_with:
+        return ends_deadlock(group)
+    gates = gates_of(first.pod) if rule is GATED else ()
+    known = [gate.fix for gate in gates if gate.fix]
+    if known:
+        return "; ".join(dict.fromkeys(known))
+    if gates:
+        return f"Ask whoever sets {', '.join(gate.gate for gate in gates)}: only its controller takes it away"
+    return rule.fix
+
+
+def _whose(group: Sequence[WaitingPod]) -> str:
+    others = len(group) - 1
+    return f"with {counted(others, 'other')}: " if others else ""
+
+
+def _headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:
+    besides = count_by_state(elsewhere)
+    if not waiting:
+        return f"no pod is pending; {besides}" if besides else "nothing is pending"
+    counts = ((words, sum(waiting_pod.cause == cause for waiting_pod in waiting)) for cause, words in CAUSES.items())
+    message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
+    return f"{counted(len(waiting), 'pod')} pending: {message}" + (f"; {besides}" if besides else "")

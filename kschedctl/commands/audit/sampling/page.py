@@ -1,0 +1,116 @@
+"""What sampling costs and saves: what is advised, the kinds of pods, and the curve as a table and as a plot."""
+
+from __future__ import annotations
+
+from kschedctl.commands.audit.sampling.report import (
+    SampledKind,
+    SampledProfile,
+    SamplingCosts,
+    SamplingPoint,
+    SamplingSection,
+    SamplingSetting,
+)
+from kschedctl.render.not_created import not_created_section
+from kschedctl.render.page import Block, Cell, Heading, Marked, Page, Stack, Style, Table, below, count, paragraph
+from kschedctl.render.plots.plot import Axis, Plot, Series
+from kschedctl.render.sections import left_out_lines
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.unknown import doubt
+
+OF_1_13, ALL_BELOW = 50, 100
+"""The percentage that was the default before it adapted; from how many nodes on there is one at all."""
+VERDICTS = {"raise": Tone.BAD, "lower": Tone.WARNING, "keep": Tone.GOOD, "idle": Tone.GOOD, "none": Tone.WARNING}
+ASKED = {
+    "named": "pods that were asked about",
+    "pending": "pending pods, one of each workload",
+    "running": "running pods, as there are most",
+}
+
+
+def sampling_page(report: SamplingCosts, style: Style) -> Page:
+    """A part for each profile that serves the pods."""
+    verdict = report.profiles[0].advice.verdict if report.profiles else "none"
+    parts: list[Block] = [paragraph(Marked(report.headline, VERDICTS[verdict]))]
+    parts += not_created_section(report.not_created, style) if report.not_created else ()
+    if report.undecided:
+        parts.append(paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", ")))
+    parts += left_out_lines(report.not_replayed, ())
+    for profile in report.profiles:
+        blocks = (_setting(profile.setting), *_profile(profile, ASKED[report.asked]))
+        parts += below(profile.scheduler_name, blocks) if len(report.profiles) > 1 else blocks
+    return tuple(parts)
+
+
+def sampling_blocks(section: SamplingSection, style: Style) -> Page:
+    """The evidence of an audit."""
+    return tuple(
+        block
+        for profile in section.profiles
+        if profile.advice.verdict != "idle"
+        for block in (_setting(profile.setting), *_profile(profile, "kinds of pods"))
+    )
+
+
+def _setting(setting: SamplingSetting) -> Block:
+    now = (
+        f"{setting.configured} ({setting.origin})" if setting.configured else "0, adaptive: 50 - nodes/125, at least 5"
+    )
+    if setting.nodes < ALL_BELOW:
+        return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{now}; with so few nodes all are looked at")
+    enough = f"{setting.effective} % of {count(setting.nodes, 'node')}; {setting.enough:,} that fit are enough"
+    return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{now}; that is {enough}")
+
+
+def _profile(profile: SampledProfile, pods: str) -> Page:
+    if not profile.kinds or profile.advice.verdict == "idle":
+        return ()
+    limit = f"points lost to the best node, on average at most {profile.advice.max_loss:g}"
+    return (
+        Heading(f"One more of each: {pods}"),
+        _kinds(profile),
+        *((Heading(f"From every start: {limit}"), _curve(profile), _plot(profile)) if profile.curve else ()),
+    )
+
+
+def _kinds(profile: SampledProfile) -> Table:
+    columns = [Column("workload"), Column("pods", right=True), Column("fit on", right=True)]
+    columns += [Column("scores", right=True), Column("lost now", right=True), Column("advised", right=True)]
+    return Table(tuple(columns), tuple(_kind(kind, profile) for kind in profile.kinds))
+
+
+def _kind(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
+    if kind.unmeasured or not kind.fitting:
+        why = Marked(kind.unmeasured or "fits on no node: all are looked at", Tone.WARNING)
+        return (Stack((kind.workload, why)), f"{kind.pods:,}", "", "", "", "")
+    lost = {point.percentage: f"{point.loss:.1f}" for point in kind.curve}
+    now, then = lost[profile.setting.effective], lost[profile.advice.percentage]
+    return (kind.workload, f"{kind.pods:,}", f"{kind.fitting:,}", f"{kind.worst} to {kind.best}", now, then)
+
+
+def _curve(profile: SampledProfile) -> Table:
+    columns = [Column("%", right=True), Column("looked at", right=True), Column("scored", right=True)]
+    columns += [Column(name, right=True) for name in ("mean", "P50", "P90", "max", "missed")]
+    rows = tuple((*_point(point), _marks(point, profile)) for point in profile.curve)
+    note = "missed: starts from which no best node is picked; with several kinds P50 to max are those of the worst"
+    return Table((*columns, Column("is")), rows, note)
+
+
+def _point(point: SamplingPoint) -> tuple[str, ...]:
+    losses = (point.loss, point.loss_p50, point.loss_p90, point.loss_max)
+    looked = (f"{point.percentage}", f"{point.examined:,.0f}", f"{point.scored:,}")
+    return (*looked, *(f"{loss:.1f}" for loss in losses), f"{100 * point.missed:.0f} %")
+
+
+def _marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
+    marks = {"now": profile.setting.effective, "advised": profile.advice.percentage, "1.13": OF_1_13}
+    here = [mark for mark, percentage in marks.items() if percentage == point.percentage]
+    return Marked(", ".join(here), Tone.GOOD if "advised" in here else Tone.STRONG)
+
+
+def _plot(profile: SampledProfile) -> Plot:
+    def series(name: str, field: str) -> Series:
+        return Series(name, tuple((point.percentage, getattr(point, field)) for point in profile.curve))
+
+    lines = (series("mean", "loss"), series("P90", "loss_p90"), series("max", "loss_max"))
+    title = f"What percentageOfNodesToScore costs the pods of {profile.scheduler_name}"
+    return Plot(title, Axis("percentageOfNodesToScore"), Axis("points lost to the best node"), lines)

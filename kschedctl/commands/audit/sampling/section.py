@@ -1,0 +1,76 @@
+"""What looking at a part of the nodes costs the pods of this cluster, on a curve of a few percentages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.sampling.report import SampledProfile, SamplingCosts, SamplingSection
+from kschedctl.commands.audit.sampling.sampled_searches import SamplingLimits, usual_costs
+from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, judged
+from kschedctl.reports.findings import Finding
+from kschedctl.text.counts import counted
+
+KINDS = 3
+PERCENTAGES = (5, 10, 20, 30, 40, 50, 70, 100)
+"""As many as are measured in a second or two on 5,000 nodes."""
+SOURCE = "numFeasibleNodesToFind in pkg/scheduler/schedule_one.go"
+FIX = "percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; sampling draws the whole curve"
+LOSES = AuditRule(
+    "audit-sampling-loses",
+    WARNING,
+    "Pods miss much better nodes because only part of the nodes is looked at",
+    "The search ends once enough nodes fit, and the best of these may be far from the best of all: what preferences "
+    "and spreading ask for is given up.",
+    FIX.format("PERCENTAGE"),
+    SOURCE,
+)
+WASTES = AuditRule(
+    "audit-sampling-wastes",
+    NOTE,
+    "Fewer nodes would do as well",
+    "Each node that is looked at costs time in every scheduling cycle.",
+    FIX.format("PERCENTAGE"),
+    SOURCE,
+)
+
+
+def sampling_section(audited: AuditedCluster) -> SamplingSection:
+    """What sampling costs the most frequent pods that wait, or that run where none of these fits."""
+    report = usual_costs(
+        audited.scheduler, KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=audited.progress
+    )
+    findings = (finding for profile in report.profiles for finding in _findings(profile, audited))
+    return SamplingSection(
+        title="Sampling: what percentageOfNodesToScore costs and saves",
+        headline=_headline(report),
+        profiles=report.profiles,
+        not_replayed=report.not_replayed,
+        **judged((LOSES, WASTES), findings, report.unknown),
+    )
+
+
+def _headline(report: SamplingCosts) -> str:
+    """What the profile loses that loses most; what there is to say else."""
+    measured = [
+        profile.advice.now for profile in report.profiles if profile.advice.now and profile.advice.verdict != "idle"
+    ]
+    if not measured:
+        return report.headline[:1].lower() + report.headline[1:]
+    now = max(measured, key=lambda point: point.loss)
+    return f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod, which loses {now.loss:.1f} points"
+
+
+def _findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Finding]:
+    advice, object_ = profile.advice, f"KubeSchedulerConfiguration {profile.scheduler_name}"
+    if advice.now is None or advice.then is None or advice.verdict == "idle":
+        return
+    now, then, limit = advice.now, advice.then, audited.thresholds.sampling_loss_points
+    fix = FIX.format(then.percentage)
+    if now.loss > limit:
+        looked = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are looked at"
+        message = f"at {now.percentage} % {looked}, and a pod loses {now.loss:.1f} points of score on average"
+        yield LOSES.finding(object_, f"{message}, more than {limit:g}", fix)
+    elif advice.verdict == "lower":
+        message = f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod; at {then.percentage} % "
+        yield WASTES.finding(object_, f"{message}{then.examined:,.0f}, and {then.loss:.1f} points of score lost", fix)

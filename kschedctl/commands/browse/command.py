@@ -1,0 +1,90 @@
+"""``kschedctl browse``: pending pods in a browser for the terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kschedctl.api.garbage import without_garbage_collection
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.pods import asking_for
+from kschedctl.cli.source import in_context, load, time_of
+from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.watching import followed
+from kschedctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from kschedctl.commands.browse.session import BrowseSession
+
+EXAMPLES = (
+    "kschedctl browse",
+    "kschedctl browse --demo",
+    "kschedctl browse -n shop --snapshot prod.ksnap",
+    "kschedctl browse -f state.json",
+)
+
+
+@with_options
+def browse(*, source: Source, scope: Scope) -> int:
+    """Explore pending pods, causes, nodes, scores and fixes in the terminal; ? lists the keys.
+
+    Pods of all namespaces, unless -n names one. On a live cluster the screen follows its changes. a asks again as if
+    the pod had another priority, request or toleration, or as if there were one more node. Needs the extra tui:
+    pip install 'kschedctl[tui]'.
+    """
+    scope = replace(scope, all_namespaces=scope.namespace is None)
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise UsageError("browse needs a terminal", hint="kschedctl explain -A prints the same")
+    try:
+        from kschedctl.commands.browse.app import Browser  # noqa: PLC0415 - extra "tui"
+        from kschedctl.commands.browse.following import LiveSessions  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError(f"browse needs Textual: {error}", hint="pip install 'kschedctl[tui]'") from None
+    if source.live:
+        sessions = _sessions(source, scope)
+        browser = Browser(next(sessions), LiveSessions(sessions, lambda: _sessions(source, scope)))
+    else:
+        browser = Browser(_session(load(source, scope.namespace), source, scope))
+    with _notes_to(lambda line: browser.later(browser.note, line)), without_garbage_collection():
+        browser.run()
+    for command in dict.fromkeys(browser.copied):
+        print(command)
+    if browser.failure is not None:
+        raise browser.failure
+    return 0
+
+
+def _sessions(source: Source, scope: Scope) -> Iterator[BrowseSession]:
+    return (_session(cluster, source, scope) for cluster in followed(source, scope.namespace))
+
+
+def _session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSession:
+    from kschedctl.commands.browse.session import BrowseSession  # noqa: PLC0415 - what it shows takes time to import
+
+    asked = asking_for(cluster, scope.scheduler_name)
+    return BrowseSession(asked, source, in_context(scope, source, cluster), time_of(cluster, source))
+
+
+class _Notes(logging.Handler):
+    """Has what the program says besides shown on the screen, which a line on stderr would spoil."""
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        super().__init__()
+        self.show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.show(record.getMessage())
+
+
+@contextmanager
+def _notes_to(show: Callable[[str], object]) -> Iterator[None]:
+    log = logging.getLogger("kschedctl")
+    handlers, log.handlers = log.handlers, [_Notes(show)]
+    try:
+        yield
+    finally:
+        log.handlers = handlers

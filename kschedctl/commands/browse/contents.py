@@ -1,0 +1,135 @@
+"""What a node holds and would take, and where the pods of a workload are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from kschedctl.api.node_pools import pool_of
+from kschedctl.api.objects import Pod, Taint
+from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.commands.browse.report import (
+    NodeContents,
+    NodeResource,
+    PodOfNode,
+    PodOfWorkload,
+    WorkloadPods,
+    ZonePods,
+)
+from kschedctl.commands.explain.report import Explanation
+from kschedctl.replay.controllers.workload_pods import pods_of
+from kschedctl.reports.changed_answer import ChangedAnswer, RefusingReason
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.node_order import zone_key
+
+FITS = ""
+
+
+def node_contents(
+    scheduler: Scheduler, name: str, pending: Sequence[Pod], between: Callable[[], object] = lambda: None
+) -> NodeContents | None:
+    """What the node of that name holds and would take; None where there is none.
+
+    ``pending``: the pods of which it is asked whether they would fit there; ``between`` is called before each question.
+    """
+    view = scheduler.view
+    row = view.nodes.index.get(name)
+    if row is None:
+        return None
+    node = view.nodes.objects[row]
+    answers = _answers(scheduler, row, pending, between)
+    pods = [_pod_of_node(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
+    return NodeContents(
+        node=name,
+        pool=pool_of(node),
+        zone=zone_key(node)[1],
+        unschedulable=node.spec.unschedulable,
+        taints=tuple(map(_written, node.spec.taints)),
+        labels=dict(sorted(node.metadata.labels.items())),
+        resources=tuple(
+            NodeResource(resource, int(view.allocatable[row, column]), int(view.requested[row, column]))
+            for resource, column in view.resources.items()
+            if view.allocatable[row, column] or view.requested[row, column]
+        ),
+        pods=tuple(sorted(pods, key=lambda pod: (-pod.priority, pod.pod))),
+        fit=tuple(pod.key for pod, why in zip(pending, answers, strict=True) if why == FITS),
+        refused=dict(Counter(filter(None, answers)).most_common()),
+    )
+
+
+def _written(taint: Taint) -> str:
+    """A taint as ``kubectl taint`` writes it."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
+    view = scheduler.view
+    pod, info = view.pods.objects[position], int(view.pods.info[position])
+    amounts = {name: int(view.requests[info, column]) for name, column in view.resources.items()}
+    asked = {name: amount for name, amount in amounts.items() if amount}
+    return PodOfNode(pod.key, str(owner_of(pod)), view.pods.infos[info].priority, asked)
+
+
+def _answers(scheduler: Scheduler, row: int, pending: Sequence[Pod], between: Callable[[], object]) -> list[str]:
+    """Why each pod does not fit there, FITS where it does; pods alike are asked once."""
+    pods, known = scheduler.view.pods, dict[int, str]()
+    alike = [int(pods.info[pods.index[pod.key]]) for pod in pending]
+    for info, pod in zip(alike, pending, strict=True):
+        if info not in known:
+            between()
+            known[info] = _answer(scheduler, row, pod)
+    return [known[info] for info in alike]
+
+
+def _answer(scheduler: Scheduler, row: int, pod: Pod) -> str:
+    stored = scheduler.view.stored(pod)
+    framework = scheduler.framework(stored.spec.scheduler_name)
+    if framework is None:
+        return f'no profile serves scheduler name "{stored.spec.scheduler_name}"'
+    cycle = scheduler.cycle(framework.unasked(), stored)
+    if cycle.error is not None:
+        return cycle.error
+    if cycle.gated:
+        return "held back before scheduling"
+    if not cycle.considered[row]:
+        return ", ".join(cycle.absent_status().reasons)
+    return FITS if cycle.filter.passing[row] else ", ".join(cycle.filter.first_fail(row)[1].reasons)
+
+
+def workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
+    """All that the cluster has of it, those that wait first; ``causes``: why pods wait, by their keys."""
+    zones = {node.metadata.name: zone_key(node)[1] for node in scheduler.cluster.nodes}
+    workloads = [_pod_of_workload(pod, zones, causes) for pod in pods_of(scheduler.cluster, owner)]
+    workloads.sort(key=lambda pod: (bool(pod.node), pod.pod))
+    bound = [pod for pod in workloads if pod.node]
+    pods, nodes = Counter(pod.zone for pod in bound), Counter(zone for zone, _ in {(p.zone, p.node) for p in bound})
+    every = sorted({*zones.values(), *pods})
+    return WorkloadPods(str(owner), tuple(workloads), tuple(ZonePods(zone, pods[zone], nodes[zone]) for zone in every))
+
+
+def _pod_of_workload(pod: Pod, zones: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
+    node = pod.spec.node_name
+    created, phase = pod.metadata.creation_timestamp or "", pod.status.phase or "Pending"
+    return PodOfWorkload(pod.key, node, zones.get(node, ""), phase, created, causes.get(pod.key, ""))
+
+
+def changed_answer(before: Explanation, after: Explanation) -> ChangedAnswer:
+    """From the pod as it is to the pod, or the cluster, as it is supposed."""
+    old, new = (
+        {(elimination.plugin, elimination.reason): elimination.nodes for elimination in r.eliminations}
+        for r in (before, after)
+    )
+    reasons = (
+        RefusingReason(plugin, reason, old.get((plugin, reason), 0), new.get((plugin, reason), 0))
+        for plugin, reason in dict.fromkeys((*old, *new))
+    )
+    was, now = frozenset(before.feasible), frozenset(after.feasible)
+    return ChangedAnswer(
+        fit=(len(was), len(now)),
+        gained=tuple(name for name in after.feasible if name not in was),
+        lost=tuple(name for name in before.feasible if name not in now),
+        best=(before.best, after.best),
+        reasons=tuple(reason for reason in reasons if reason.before != reason.after),
+    )

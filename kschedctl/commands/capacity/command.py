@@ -1,0 +1,60 @@
+"""``kschedctl capacity``: how many more of these pods fit?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import answer
+from kschedctl.cli.manifests import Application, Namespace, read_manifests
+from kschedctl.cli.option_groups.drawn import DrawnUnlisted
+from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.run_options import RunOptions
+from kschedctl.commands import capacity as study
+from kschedctl.commands.capacity.report import Capacity
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.creation import MOST_PODS
+from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.parallel import Progress, Workers
+
+EXAMPLES = (
+    "kschedctl capacity -f web.yaml",
+    "kschedctl capacity -f web.yaml --max 50 --snapshot prod.ksnap",
+    "kschedctl capacity -f web.yaml --plot",
+)
+
+
+@with_options
+def capacity(
+    *,
+    source: Source,
+    run: RunOptions,
+    view: DrawnUnlisted,
+    extending: Extending,
+    namespace: Namespace = None,
+    most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try at most this many.")] = None,
+) -> Answer:
+    """How many more of these pods fit, where, and what stops the next one?
+
+    Each manifest, a pod or a workload, is tried by itself. Waiting pods of a higher or equal priority are ahead in the
+    queue and get their nodes first. No pod is evicted. Exits with 1 if no pod fits, or fewer than --max.
+    """
+    if most is not None and not 1 <= most <= MOST_PODS:
+        raise UsageError(f"--max {most}: from 1 to {MOST_PODS:,}")
+    options = run.options()
+
+    def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:
+        _, cluster, manifests, places, written = application
+        with in_files(places):
+            return study.capacity(
+                cluster, manifests, written=written, workers=workers, progress=progress, most=most, **options
+            )
+
+    def enough(report: Capacity) -> bool:
+        return all(shape.most >= (most or 1) for shape in report.shapes)
+
+    with extending.calling() as options["call_extender"]:
+        return answer(run, view, read_manifests(source, namespace), ask, enough)

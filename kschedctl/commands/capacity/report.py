@@ -1,0 +1,120 @@
+"""How many more pods of some shapes fit, as a document: apiVersion kschedctl.dev/v1, kind Capacity."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.api.observed.failed_creation import in_brief
+from kschedctl.commands.explain.report import Elimination
+from kschedctl.reports.columns import CsvTable
+from kschedctl.reports.document import Document
+from kschedctl.reports.placements import Headroom, Spread
+from kschedctl.reports.searches import SearchStart
+from kschedctl.reports.summary import MOST_ENTRIES, Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.counts import counted
+
+EXCEEDED = "exceeded quota"
+
+
+class RoomLeft(Document, frozen=True):
+    """With so many new ``pods`` placed so many ``nodes`` take one more."""
+
+    pods: int
+    nodes: int
+
+
+class ShapeCapacity(Document, frozen=True):
+    """How many more pods of one shape fit the cluster, tried apart from the other shapes."""
+
+    shape: str
+    fits: int
+    """Pods that get a node, whatever the API server allows."""
+    limited: bool
+    """True if no more pods than ``fits`` were tried."""
+    nodes: dict[str, int] = msgspec.field(default_factory=dict)
+    """New pods by node."""
+    domains: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    """New pods by topology key and value."""
+    verdict: str = ""
+    message: str = ""
+    """kube-scheduler's message about the first pod that does not fit."""
+    eliminations: tuple[Elimination, ...] = ()
+    """The reasons in ``message``, each with its nodes."""
+    evicts: tuple[str, ...] = ()
+    """Pods that preemption would evict for the first pod that does not fit."""
+    unknown: tuple[UnknownKind, ...] = ()
+    headroom: tuple[Headroom, ...] = ()
+    over_runs: Spread | None = None
+    """The smallest and the largest ``fits`` of several runs."""
+    curve: tuple[RoomLeft, ...] = ()
+    """Nodes with room after each pod, thinned out if long. Empty if nodes are sampled."""
+    created: int | None = None
+    """Pods that the API server admits, None for all that were tried."""
+    refused: tuple[str, ...] = ()
+    """The API server's messages about the first pod that it denies."""
+    ahead: tuple[str, ...] = ()
+    """Waiting pods that are ahead in the queue and got a node before these."""
+    cause: str = ""
+    """What is behind ``message``, such as a StorageClass that does not exist; empty if the message says it."""
+
+    @property
+    def most(self) -> int:
+        """How many are created and get a node."""
+        return self.fits if self.created is None else min(self.fits, self.created)
+
+    @property
+    def ends_first(self) -> str:
+        """Whether it is room that ends first, or what the API server allows; empty where only room ends."""
+        if self.created is None:
+            return ""
+        number = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
+        said = in_brief(self.refused[0])
+        if self.created < self.fits or self.limited:
+            return f"{'the quota ends first:' if EXCEEDED in said else 'but'} only {number}: {said}"
+        both = "room and quota end together" if self.created == self.fits and EXCEEDED in said else "room ends first"
+        return f"{both}: {number}, then {said}"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many more fit, and on how many nodes."""
+        number = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
+        on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
+        return (f"{self.shape}:", f"{number} {'or more' if self.limited else 'more'} fit", on)
+
+
+class Capacity(Report, frozen=True):
+    """``interrupted``: this is what was known when the user stopped it.
+
+    ``extended``: what to know of the answers of extenders that were asked.
+    """
+
+    seed: int
+    shapes: tuple[ShapeCapacity, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    interrupted: bool = False
+    search_start: SearchStart | None = None
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Capacity"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many fit of the first shape."""
+        return self.shapes[0].first_line() if self.shapes else ()
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With how many fit of each shape, and what stops the next one."""
+        shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
+        return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each shape and node that takes pods of it."""
+        rows = [
+            (shape.shape, shape.fits, node, pods, shape.message)
+            for shape in self.shapes
+            for node, pods in shape.nodes.items() or [("", 0)]
+        ]
+        return CsvTable(("shape", "fits", "node", "pods", "message"), rows)

@@ -1,0 +1,55 @@
+"""``check_configuration`` and ``effective_configuration`` of kube-scheduler, and ``version_changes``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.kube_version import KUBE_VERSION
+from kschedctl.lint.findings.reporting import report_of
+from kschedctl.lint.objects.subject import Located, Subject
+from kschedctl.lint.scheduler_configuration import checks, effective
+from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.reports.findings import Findings
+from kschedctl.scheduler.configuration.document import KIND
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.text.version import VERSION
+
+
+def effective_configuration(
+    document: JsonObject | None = None,
+    *,
+    kube_version: str = KUBE_VERSION,
+    feature_gates: Mapping[str, bool] | None = None,
+) -> EffectiveConfiguration:
+    """What a KubeSchedulerConfiguration (dict) does, None for the default one: plugins, weights, arguments.
+
+    Raises ConfigurationError.
+
+    >>> effective_configuration().profiles[0].scheduler_name
+    'default-scheduler'
+    """
+    return effective.effective_configuration(document, FeatureGates(kube_version, feature_gates or {}))
+
+
+def check_configuration(
+    document: JsonObject,
+    *,
+    kube_version: str = KUBE_VERSION,
+    feature_gates: Mapping[str, bool] | None = None,
+    nodes: int | None = None,
+    place: Located | None = None,
+) -> Findings:
+    """What is wrong with a KubeSchedulerConfiguration (dict), in a cluster of so many ``nodes``.
+
+    ``place``: where it stands, for lines of a file.
+
+    >>> check_configuration({"apiVersion": "kubescheduler.config.k8s.io/v1beta3", "kind": "KubeSchedulerConfiguration"}
+    ... ).count("error")
+    1
+    """
+    gates = FeatureGates(kube_version, feature_gates or {})
+    subject = Subject(KIND, "", document=document, place=place)
+    report = report_of(checks.check_configuration(subject, gates, nodes), checked=1)
+    return replace(report, tool_version=VERSION)

@@ -1,0 +1,148 @@
+"""``kschedctl config``: is this KubeSchedulerConfiguration sound, and what does it do?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, TypedDict
+
+import typer
+from msgspec.structs import replace
+
+from kschedctl.api.kube_version import KUBE_VERSION
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import (
+    Context,
+    GatesGiven,
+    Kubeconfig,
+    Source,
+    VersionGiven,
+    feature_gates,
+    with_options,
+)
+from kschedctl.cli.source import connection, tell
+from kschedctl.commands.config import check_configuration, effective_configuration
+from kschedctl.commands.lint.command import CLEAN, FOUND, Shown
+from kschedctl.errors import InputError, UsageError
+from kschedctl.lint.framework.rule import Severity
+from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.scheduler.configuration.document import KIND
+from kschedctl.sources.documents.positions import LocatedObject, read_manifests
+
+EXAMPLES = (
+    "kschedctl config check scheduler.yaml",
+    "kschedctl config view scheduler.yaml --kube-version 1.34",
+    "kschedctl config view --live -o yaml",
+)
+
+
+class Started(TypedDict):
+    kube_version: str
+    feature_gates: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class SchedulerOptions:
+    """How kube-scheduler is started besides its configuration."""
+
+    feature_gates: GatesGiven = field(default_factory=list)
+    kube_version: VersionGiven = None
+
+    def started(self) -> Started:
+        return {
+            "kube_version": self.kube_version or KUBE_VERSION,
+            "feature_gates": feature_gates(self.feature_gates),
+        }
+
+
+@dataclass(frozen=True)
+class Live:
+    """The scheduler of a live cluster."""
+
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="view: of the live cluster's scheduler, as far as it can be seen."),
+    ] = False
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+
+    @property
+    def asked(self) -> bool:
+        return bool(self.live or self.kubeconfig or self.context)
+
+
+@with_options
+def config(
+    shown: Shown,
+    scheduler: SchedulerOptions,
+    live: Live,
+    *,
+    action: Annotated[
+        str, typer.Argument(metavar="check|view", help="Check for faults, or view the effective configuration.")
+    ],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="KubeSchedulerConfiguration.  [default for view: the default]"),
+    ] = None,
+    cluster_size: Annotated[
+        int | None,
+        typer.Option("--cluster-size", metavar="NUMBER", help="Number of nodes, for percentageOfNodesToScore."),
+    ] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", metavar="NUMBER", hidden=True)] = None,
+    fail_on: Annotated[
+        Severity, typer.Option("--fail-on", metavar="error|warning|note", help="check: exit with 1 from here.")
+    ] = Severity.WARNING,
+) -> Answer:
+    """Is this KubeSchedulerConfiguration valid (check), and what does it do (view)?
+
+    view shows the effective profiles: plugins per extension point in order, weights, arguments, where each came from;
+    of FILE, of the live cluster's scheduler (--live), or of the default.
+    """
+    _check_use(action, file, live)
+    if live.asked:
+        return shown.answer(_of_live(live, scheduler))
+    started, document = scheduler.started(), _document(file) if file else None
+    if document is None or action == "view":
+        written = None if document is None else document.value
+        return shown.answer(effective_configuration(written, **started))
+    size = nodes if cluster_size is None else cluster_size
+    report = check_configuration(document.value, nodes=size, place=document, **started)
+    return shown.answer(report, FOUND if report.at_least(fail_on) else CLEAN)
+
+
+def _check_use(action: str, file: str | None, live: Live) -> None:
+    """Raises UsageError for what does not go together."""
+    if action not in ("check", "view") or (action == "check" and file is None):
+        hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
+        raise UsageError(f'unknown action "{action}"', hint=hint)
+    if live.asked and (file or action == "check"):
+        raise UsageError("--live is for view, without a FILE")
+
+
+def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
+    """What the scheduler of the cluster runs with. Raises ClusterError."""
+    from kschedctl.sources.live.reading import Wishes, scheduler_of  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.scheduler import read_setup  # noqa: PLC0415
+
+    connected = connection(Source(kubeconfig=live.kubeconfig, context=live.context))
+    wishes = Wishes(feature_gates=feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
+    cluster = scheduler_of(connected, read_setup(connected.server), wishes)
+    tell(cluster)
+    report = effective_configuration(
+        cluster.configuration, kube_version=cluster.kube_version, feature_gates=cluster.feature_gates
+    )
+    provenance = cluster.provenance
+    by = (
+        provenance.configured_by
+        if provenance and provenance.configured_by
+        else "kube-scheduler's defaults, as far as can be seen"
+    )
+    return replace(report, configured_by=by)
+
+
+def _document(file: str) -> LocatedObject:
+    """The only document of a file. Raises InputError."""
+    documents = list(read_manifests(file))
+    if len(documents) != 1 or documents[0].value.get("kind") != KIND:
+        raise InputError(f"not one {KIND}", where=file)
+    return documents[0]

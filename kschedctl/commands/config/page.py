@@ -1,0 +1,53 @@
+"""The pages of kube-scheduler itself: its effective configuration, its version, what versions changed."""
+
+from __future__ import annotations
+
+import json
+
+from kschedctl.render.page import Block, Marked, Page, Style, paragraph
+from kschedctl.render.tables import PLAIN, as_is, listed, numbers, table_of
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.configuration import EffectiveConfiguration, EffectiveProfile
+
+
+def configuration_page(report: EffectiveConfiguration, style: Style) -> Page:
+    """Plugins in the order in which they run, with weights and who enabled them."""
+    blocks: list[Block] = []
+    if report.configured_by:
+        blocks.append(paragraph(f"kube-scheduler {report.kube_version}, configured by {report.configured_by}"))
+    if report.ignored:
+        said = f"kube-scheduler {report.kube_version} does not know it: {'; '.join(report.ignored)}"
+        blocks.append(paragraph(Marked("ignored:", Tone.WARNING), said))
+    percentages = {profile.percentage_of_nodes_to_score for profile in report.profiles}
+    shown = ", ".join("adaptive" if p == 0 else f"{p} %" for p in sorted(percentages))
+    limits = f"back-off {report.pod_initial_backoff_seconds} to {report.pod_max_backoff_seconds} s"
+    blocks.append(paragraph(f"percentageOfNodesToScore {shown}; {limits}; parallelism {report.parallelism}"))
+    for profile in report.profiles:
+        blocks += _plugins(profile)
+        blocks += _args(profile)
+    if report.extenders:
+        blocks.append(paragraph("Extenders, in this order:", ", ".join(report.extenders)))
+    return tuple(blocks)
+
+
+def _plugins(profile: EffectiveProfile) -> Page:
+    columns = (Column("point"), Column("plugin", keep=True), *numbers("weight"), Column("enabled by"))
+    rows = [
+        (
+            point.point if i == 0 else "",
+            plugin.name,
+            "" if plugin.weight is None else str(plugin.weight),
+            Marked(plugin.origin, Tone.FAINT if plugin.origin == "default" else Tone.STRONG),
+        )
+        for point in profile.points
+        for i, plugin in enumerate(point.plugins)
+    ]
+    return table_of(rows, columns, as_is, limit=None, title=f"Profile {profile.scheduler_name}")
+
+
+def _args(profile: EffectiveProfile) -> Page:
+    given = {"args": lambda plugin: json.dumps(plugin.args, ensure_ascii=False)}
+    return listed(profile.args, PLAIN, given, title=f"Arguments of {profile.scheduler_name}", limit=None)
+
+
+# -- versions ---------------------------------------------------------------------------------------------------------

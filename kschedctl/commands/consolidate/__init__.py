@@ -1,0 +1,60 @@
+"""``consolidate``: which nodes could go with all pods placed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cluster import Cluster
+from kschedctl.commands.consolidate import plan as study
+from kschedctl.commands.consolidate.autoscalers import (
+    NOBODY,
+    AutoscalerVerdicts,
+    cluster_autoscalers,
+    karpenters,
+    prices_of,
+)
+from kschedctl.commands.consolidate.plan import ConsolidationWishes
+from kschedctl.commands.consolidate.report import NodeConsolidation
+from kschedctl.commands.simulate import prepare
+from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.reports.disruption import Disruption
+from kschedctl.reports.scale_down import ScaleDown
+
+
+def consolidate(
+    cluster: Cluster,
+    wishes: ConsolidationWishes = ConsolidationWishes(),
+    *,
+    headroom_for: Sequence[JsonObject] = (),
+    instance_types: Sequence[JsonObject] = (),
+    autoscaler: Disruption | ScaleDown | None = None,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
+) -> NodeConsolidation:
+    """Which nodes could go with all pods placed again, and what keeps each other node?
+
+    ``wishes``: what has to hold afterwards, and for how many seconds nodes are tried; the pods of the manifests (dicts)
+    ``headroom_for`` still have to fit. ``instance_types``: as kwok's instance_types.json has them, for prices by the
+    hour. ``autoscaler``: the answer of ``disrupt`` or ``scale_down``, which is told beside each node. Raises UsageError
+    for a pool that is not there, InputError.
+
+    >>> import kschedctl
+    >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
+    >>> str(consolidate(kschedctl.Cluster.from_objects(nodes)))
+    '2 of 2 nodes could go'
+    """
+    prices = prices_of(cluster.nodes, instance_types)
+    if headroom_for:
+        prepared = prepare(cluster, headroom_for)
+        cluster, wishes = prepared.cluster, replace(wishes, headroom_for=tuple(prepared.workloads))
+    verdicts = _verdicts(autoscaler)
+    return study.consolidate(cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress)
+
+
+def _verdicts(report: Disruption | ScaleDown | None) -> AutoscalerVerdicts:
+    """What the autoscaler says of each node."""
+    if isinstance(report, Disruption):
+        return karpenters(report)
+    return NOBODY if report is None else cluster_autoscalers(report)

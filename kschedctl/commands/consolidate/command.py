@@ -1,0 +1,178 @@
+"""``kschedctl consolidate``: which nodes could go, or which would an autoscaler take away?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.workloads import makes_pods
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.drawn import DrawnUntabled
+from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools
+from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.run_options import WorkOptions, exit_code
+from kschedctl.cli.source import NOTHING_MORE, load, time_of
+from kschedctl.cluster import Cluster
+from kschedctl.commands import consolidate as library
+from kschedctl.commands import provision, scale
+from kschedctl.commands.consolidate.plan import ConsolidationWishes
+from kschedctl.commands.consolidate.report import NodeConsolidation
+from kschedctl.errors import UsageError
+from kschedctl.replay.parallel import Workers
+from kschedctl.reports.disruption import Disruption
+from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.sources.read import read
+
+EXAMPLES = (
+    "kschedctl consolidate",
+    "kschedctl consolidate --headroom 20% --keep-zone-loss --snapshot prod.ksnap",
+    "kschedctl consolidate --pool general --headroom-for surge.yaml --jobs 4",
+    "kschedctl consolidate --instance-types types.json",
+    "kschedctl consolidate --compare karpenter --instance-types types/",
+)
+
+
+class NamedAutoscaler(StrEnum):
+    KARPENTER = "karpenter"
+    CLUSTER_AUTOSCALER = "cluster-autoscaler"
+
+
+NAMES = "|".join(NamedAutoscaler)
+
+
+@dataclass(frozen=True)
+class Afterwards:
+    """What has to hold once nodes have gone, and which nodes are tried."""
+
+    headroom: Annotated[
+        str, typer.Option("--headroom", metavar="PERCENT", help="So much cpu and memory stays free, such as 20%.")
+    ] = ""
+    headroom_for: Annotated[
+        str, typer.Option("--headroom-for", metavar="FILE", help="The pods of these manifests still have to fit.")
+    ] = ""
+    keep_zone_loss: Annotated[
+        bool, typer.Option("--keep-zone-loss", help="The loss of a zone leaves no more pods without a node than now.")
+    ] = False
+    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Only nodes of this node pool may go.")] = ""
+    seconds: Annotated[
+        int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest time to try nodes.")
+    ] = 180
+
+    def check(self) -> float:
+        """The headroom in percent. Raises UsageError."""
+        text = self.headroom.removesuffix("%")
+        if not self.headroom:
+            return 0.0
+        if not text.replace(".", "", 1).isdecimal() or not 0 <= float(text) < 100:
+            raise UsageError(f"--headroom {self.headroom}: not a percentage", hint="such as 20%")
+        return float(text)
+
+    def wishes(self) -> ConsolidationWishes:
+        return ConsolidationWishes(self.keep_zone_loss, self.check(), pool=self.pool, seconds=self.seconds)
+
+    def manifests(self) -> list[JsonObject]:
+        """Manifests whose pods have to fit. Raises UsageError, InputError."""
+        if not self.headroom_for:
+            return []
+        manifests = [m.document for m in read([self.headroom_for]).manifests if makes_pods(m.document)]
+        if not manifests:
+            raise UsageError("no workload among the manifests", where=self.headroom_for)
+        return manifests
+
+
+@with_options
+def consolidate(
+    *,
+    source: Source,
+    view: DrawnUntabled,
+    afterwards: Afterwards,
+    asked: KarpenterInput,
+    groups: NodeGroupInput,
+    work: WorkOptions,
+    compare: Annotated[
+        NamedAutoscaler | None,
+        typer.Option("--compare", metavar=NAMES, help="Tell what that one does with each node, beside what could go."),
+    ] = None,
+    autoscaler: Annotated[
+        NamedAutoscaler | None,
+        typer.Option("--autoscaler", metavar=NAMES, help="Only what that one would do in its next round, in full."),
+    ] = None,
+) -> Answer:
+    """Which nodes could go with all pods placed again, and what keeps each other node?
+
+    Nodes are drained one after the other, as by kschedctl drain, emptiest first, each on top of those that could go.
+    Nobody is lost, evicted or left without a node. --compare also tells what Karpenter (v1.14), or the Cluster
+    Autoscaler (1.36), does with each node, as does --instance-types, or --node-groups; --autoscaler tells only that.
+    """
+    if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not asked.instance_types:
+        raise UsageError("what could replace a node, and for how much, is not known", hint="--instance-types FILE")
+    afterwards.check()
+    live = WHAT_KARPENTER_READS.and_also(WHAT_IT_READS)
+    named = autoscaler or compare
+    cluster = load(source, live=live if asked.instance_types or groups.asked or named else NOTHING_MORE)
+    if autoscaler is not None:
+        alone = _of_autoscaler(autoscaler, source, cluster, asked, groups)
+        return view.answer(alone, exit_code(good=True, interrupted=False, undecided=alone.undecided))
+    answer = _answer(compare, source, cluster, asked, groups)
+    report = _what_could_go(cluster, afterwards, asked.types() or (), answer, work.workers)
+    unsure = report.undecided or (answer is not None and answer.undecided)
+    return view.answer(report, exit_code(True, report.interrupted, unsure))
+
+
+def _what_could_go(
+    cluster: Cluster,
+    afterwards: Afterwards,
+    types: Sequence[JsonObject],
+    answer: Disruption | ScaleDown | None,
+    workers: Workers,
+) -> NodeConsolidation:
+    wishes, pods = afterwards.wishes(), afterwards.manifests()
+    with bars() as shown:
+        return library.consolidate(
+            cluster,
+            wishes,
+            headroom_for=pods,
+            instance_types=types,
+            autoscaler=answer,
+            workers=workers,
+            progress=shown,
+        )
+
+
+def _answer(
+    compare: NamedAutoscaler | None, source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
+) -> Disruption | ScaleDown | None:
+    """What the autoscaler does that is named, or whose settings somebody gave. Raises UsageError."""
+    if compare is not None:
+        return _of_autoscaler(compare, source, cluster, asked, groups)
+    if asked.instance_types and cluster.karpenter_node_pools:
+        return _karpenter(source, cluster, asked)
+    return _cluster_autoscaler(source, cluster, groups) if groups.asked else None
+
+
+def _of_autoscaler(
+    autoscaler: NamedAutoscaler, source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
+) -> Disruption | ScaleDown:
+    """What an autoscaler alone answers. Raises UsageError where there is nothing for it to look at."""
+    if autoscaler is NamedAutoscaler.CLUSTER_AUTOSCALER:
+        return _cluster_autoscaler(source, cluster, groups)
+    check_pools(cluster)
+    return _karpenter(source, cluster, asked)
+
+
+def _karpenter(source: Source, cluster: Cluster, asked: KarpenterInput) -> Disruption:
+    now = time_of(cluster, source)
+    with bars() as progress:
+        return provision.disrupt(cluster, asked.types() or (), asked.settings(), now=now, progress=progress)
+
+
+def _cluster_autoscaler(source: Source, cluster: Cluster, groups: NodeGroupInput) -> ScaleDown:
+    given, now = groups.given(), time_of(cluster, source)
+    return scale.scale_down(cluster, given.groups, given.options, pool_label=given.label, where=given.where, now=now)

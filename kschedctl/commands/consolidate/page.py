@@ -1,0 +1,42 @@
+"""The page of Consolidation: which nodes could go in which order, and what keeps the others."""
+
+from __future__ import annotations
+
+from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode
+from kschedctl.render.page import Bullets, Command, Marked, Page, Style, first_rows, paragraph, section
+from kschedctl.render.sections import caveats, interruption, pools_before_and_after
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
+from kschedctl.text.counts import counted
+
+
+def consolidation_page(report: NodeConsolidation, style: Style) -> Page:
+    """All sections that have something to say."""
+    first, *autoscaler = report.first_line()
+    tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.removable else Tone.PLAIN
+    left_out = tuple(f"{counted(number, 'node')} {why}" for why, number in report.left_out.items())
+    shown, note = first_rows(report.commands, style, 25)
+    commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
+    return (
+        *interruption(report.interrupted, "the nodes so far"),
+        paragraph(Marked(first, tone)),
+        *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *_going(report, style),
+        *listed(report.staying, style, title="Have to stay", full=False),
+        *(section("Not tried", Bullets(left_out)) if left_out else ()),
+        *listed(report.requested, style, title="Requested of the workers"),
+        *listed(report.zones, style, title="Loss of a zone"),
+        *pools_before_and_after(report.pools, style),
+        *(section("Commands", *commands) if report.commands else ()),
+    )
+
+
+def _going(report: NodeConsolidation, style: Style) -> Page:
+    title = "Could go, in this order"
+    return listed(report.removable, style, {"node": _replayed}, numbered="step", title=title, full=False)
+
+
+def _replayed(node: RemovableNode) -> Marked:
+    """A node whose drain was replayed on top of those before it."""
+    return Marked(f"✓ {node.node}", Tone.GOOD)

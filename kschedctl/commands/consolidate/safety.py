@@ -1,0 +1,89 @@
+"""What has to hold once nodes have gone: room to spare, pods that must still fit, and the loss of any zone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Position
+from kschedctl.api.digits import digits
+from kschedctl.api.resource_names import CPU, MEMORY
+from kschedctl.cluster import Cluster
+from kschedctl.commands.consolidate.report import RequestedShare, UnitLoss
+from kschedctl.commands.failures.losses import failures
+from kschedctl.replay.edits import pods_on, with_nodes, with_pods
+from kschedctl.replay.parallel import ALONE, Workers
+from kschedctl.replay.settling import placed_on
+from kschedctl.reports.drained_pods import MovedPod
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+
+
+class Reserve(NamedTuple):
+    """``headroom``: so many percent of cpu and of memory stay free; ``pods``: those that have to fit besides,
+    ``fits_now``: as they do without any change.
+    """
+
+    scheduler: Scheduler
+    headroom: float = 0.0
+    pods: Sequence[Position] = ()
+    fits_now: bool = True
+
+    def missing(self, view: Fork, left: Bools) -> str:
+        """Why a cluster with the nodes that are ``left`` (N,) has too little; empty if it has enough."""
+        for share in shares(view, view, left) if self.headroom else ():
+            if share.after > 100 - self.headroom:
+                asked = f"--headroom asks for {digits(self.headroom, 3)} %"
+                return f"{share.resource}: {digits(100 - share.after, 3)} % would be free, {asked}"
+        if self.pods and not self.fits(view, left):
+            return f"the pods of --headroom-for {'would not fit any more' if self.fits_now else 'do not fit as it is'}"
+        return ""
+
+    def fits(self, view: Fork, left: Bools) -> bool:
+        """Whether the pods that have to fit do, on nodes that are left."""
+        simulation = Simulation(self.scheduler, view.without(~left), preemption=False)
+        return all(outcome.row >= 0 for outcome in simulation.schedule(self.pods))
+
+
+def shares(before: Fork, after: Fork, left: Bools, workers: Bools | None = None) -> list[RequestedShare]:
+    """What pods request of all ``workers`` (N,), and then of those that are ``left`` (N,)."""
+    shares = []
+    for name in (CPU, MEMORY):
+        column = before.resources[name]
+        then = _share(before, np.ones_like(left) if workers is None else workers, column)
+        shares.append(RequestedShare(name, then, _share(after, left, column)))
+    return shares
+
+
+def _share(view: Fork, nodes: Bools, column: int) -> float:
+    offered = int(view.allocatable[nodes, column].sum())
+    return 100 * int(view.requested[nodes, column].sum()) / offered if offered else 0.0
+
+
+def zone_losses(before: Cluster, after: Cluster, workers: Workers = ALONE) -> list[UnitLoss]:
+    """What the loss of each zone leaves without a node in both; what is gone cannot be lost.
+
+    Raises UsageError where nodes tell no zone.
+    """
+    now, then = _unplaced(before, workers), _unplaced(after, workers) if after.nodes else {}
+    return [UnitLoss(zone, now[zone], then.get(zone, 0)) for zone in sorted(now)]
+
+
+def _unplaced(cluster: Cluster, workers: Workers) -> dict[str, int]:
+    return {loss.name: loss.unplaced for loss in failures(cluster, "zone", workers=workers).failures}
+
+
+def gone(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> Cluster:
+    """The cluster without the nodes, the pods on their new ones, and those that went with a node gone."""
+    names = frozenset(nodes)
+    left = with_nodes(cluster, lambda node: None if node.metadata.name in names else node)
+    targets: Mapping[str, str] = {move.pod: move.target for move in moves}
+    changes = {}
+    for pod in pods_on(cluster, nodes):
+        target = targets.get(pod.key)
+        key = pod.metadata.namespace, pod.metadata.name
+        changes[key] = None if target is None else placed_on(pod, target)
+    return with_pods(left, changes)

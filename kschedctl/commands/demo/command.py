@@ -1,0 +1,28 @@
+"""``kschedctl demo``: a short tour of the embedded cluster."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Scope, Source, View, with_options
+from kschedctl.cli.program import command_line
+from kschedctl.cli.source import load
+from kschedctl.commands.explain.command import summary
+from kschedctl.commands.explain.next_commands import about_pending
+from kschedctl.scheduler.scheduler import Scheduler
+
+EXAMPLES = ("kschedctl demo",)
+
+FORMS = ((), ("-o", "wide"), ("-o", "markdown"))
+
+
+@with_options
+def demo(view: View) -> Answer:
+    """A short tour of the embedded demo cluster: what is pending there and why, and three commands to try."""
+    source = Source(demo=True)
+    report = summary(Scheduler(load(source)), source, Scope(all_namespaces=True), view.in_full)
+    examples = zip(report.groups, FORMS, strict=False)
+    tour = [command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples]
+    commands = {**about_pending(source, report), "": tour}
+    return view.answer(replace(report, scope="in the demo cluster"), commands=commands)

@@ -1,0 +1,49 @@
+"""``drain``: where the pods of drained nodes go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cluster import Cluster
+from kschedctl.commands.drain import runs as draining
+from kschedctl.commands.drain.report import Drain
+from kschedctl.commands.whatif.one_more_node import with_more_nodes
+from kschedctl.replay.edits import find_nodes
+from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+
+
+def drain(
+    cluster: Cluster,
+    nodes: Sequence[str] = (),
+    *,
+    selector: str = "",
+    seed: int = 0,
+    runs: int = 1,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
+) -> Drain:
+    """Where the pods of these nodes would go, and what blocks the drain; ``selector``: nodes with these labels.
+
+    ``seed`` decides ties, ``runs`` tries as many orders of pods; with ``sampling`` the scheduler looks at as many nodes
+    as it really would. ``call_extender``: as for explain. ``remedy`` of the report: a scenario for ``whatif`` with more
+    nodes after which no pod is left without one, replayed. Raises UsageError for unknown nodes, ConfigurationError.
+
+    >>> import kschedctl
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
+    >>> drain(kschedctl.Cluster.from_objects([node]), ["n1"]).safe
+    True
+    """
+    chosen = find_nodes(cluster, list(nodes), selector)
+    options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
+    report = draining.drain(cluster, chosen, runs=runs, workers=workers, progress=progress, **options)
+    if not report.unplaced or report.interrupted:
+        return report
+    step: JsonObject = {"drain": {"nodes": chosen}}
+    return replace(report, remedy=with_more_nodes(cluster, step, chosen, report.unplaced, options, gone=False))

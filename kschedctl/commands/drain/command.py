@@ -1,0 +1,65 @@
+"""``kschedctl drain``: where would the pods of these nodes go?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import answer
+from kschedctl.cli.next_commands import after_remedy
+from kschedctl.cli.option_groups.drawn import Drawn
+from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.references import kind_of
+from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.source import Asked, clusters
+from kschedctl.commands import drain as library
+from kschedctl.commands.drain.report import Drain
+from kschedctl.errors import UsageError
+from kschedctl.replay.parallel import Progress, Workers
+
+EXAMPLES = (
+    "kschedctl drain general-a1",
+    "kschedctl drain -l pool=general --snapshot prod.ksnap --runs 20",
+)
+
+
+@with_options
+def drain(
+    *,
+    source: Source,
+    run: RunOptions,
+    result: Drawn,
+    extending: Extending,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
+    selector: Annotated[
+        str,
+        typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes that match this label selector."),
+    ] = "",
+) -> Answer:
+    """Where would the pods of these nodes go, and what blocks the drain?
+
+    All nodes are cordoned, then their pods evicted one by one, as far as PodDisruptionBudgets allow; each gets a new
+    node before the next one goes. As with kubectl drain --ignore-daemonsets --delete-emptydir-data --force, DaemonSet
+    and static pods stay, and pods without a controller are lost. Exits with 0 if every evicted pod gets another node
+    and none is lost. With --runs, all runs but the first evict in parallel and pods come back in random order: the
+    answer tells what no order allows from what depends on it.
+    """
+    if not nodes and not selector:
+        raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
+    words = _names(nodes or [])
+    options = run.options()
+
+    def ask(asked: Asked, workers: Workers, progress: Progress) -> Drain:
+        return library.drain(asked.cluster, words, selector=selector, workers=workers, progress=progress, **options)
+
+    with extending.calling() as options["call_extender"]:
+        following = after_remedy(run, extending.arguments())
+        return answer(run, result, clusters(source), ask, lambda report: report.safe, following=following)
+
+
+def _names(words: list[str]) -> list[str]:
+    """Without the kind in front, as in: drain node n1."""
+    return words[1:] if len(words) > 1 and kind_of(words[0]) == "Node" else words

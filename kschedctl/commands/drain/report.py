@@ -1,0 +1,152 @@
+"""Nodes drained, as a document: apiVersion kschedctl.dev/v1, kind Drain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.reports.columns import CsvTable
+from kschedctl.reports.drained_pods import BlockedPod, MovedPod
+from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.gate_problem import GateProblem
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
+from kschedctl.reports.searches import SearchStart
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted, first_few
+
+
+class Drain(Report, frozen=True):
+    """``drained``: nothing is left on the nodes but what stays there; ``safe``: every pod that goes gets another node,
+    so that none is lost, and nobody else is evicted for it.
+
+    ``staying``: pods of DaemonSets and static pods. ``untried``: pods that were left when the user interrupted.
+    ``lost``: pods that nobody makes anew. ``returned``: pods that come back to the nodes, as they tolerate the cordon.
+    ``unplaced``: pods that were evicted and fit nowhere else. ``evicted`` ones make room by preemption; their
+    successors are among the moved or unplaced. ``over_runs``: the least and the most of each number over several
+    ``runs``, which ``drained`` and ``safe`` are about; all else is of the first, in which one pod goes after the other.
+    In the others evictions go on side by side and pods come back in another order;
+    ``unplaced_over_runs``: workload -> the least and the most of its pods without a node in these orders;
+    ``in_no_order``: workload -> how many of them no order at all allows one, as they fit nowhere even where nobody else
+    came back.
+    ``zones``: the pods of each; ``nodes_changed``: of the nodes where their number is another one after it.
+    ``remedy``: a scenario of whatif in which no pod is left
+    without a node, if one was found; ``extended``: what to know of the answers of extenders that were asked.
+    ``not_created``: workloads of which the API server refuses the successors of pods, which are among the others too.
+    """
+
+    nodes: tuple[str, ...]
+    seed: int
+    drained: bool
+    safe: bool
+    moved: tuple[MovedPod, ...] = ()
+    unplaced: tuple[UnplacedPods, ...] = ()
+    blocked: tuple[BlockedPod, ...] = ()
+    evicted: tuple[EvictedPod, ...] = ()
+    lost: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()
+    staying: int = 0
+    untried: int = 0
+    headroom: tuple[Headroom, ...] = ()
+    zones: tuple[PodCount, ...] = ()
+    nodes_changed: tuple[PodCount, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    interrupted: bool = False
+    remedy: Mapping[str, Any] | None = None
+    search_start: SearchStart | None = None
+    runs: int = 1
+    over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
+    not_created: tuple[NotCreated, ...] = ()
+    chain: EvictionChain | None = None
+    """What becomes of the pods that the drained ones preempt, None if there are none or the user interrupted."""
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Drain"
+
+    def first_line(self) -> tuple[str, ...]:
+        """Whether the nodes can be drained, which these are, and what becomes of their pods."""
+        verdict = "Drained, with disruption:" if self.drained else "Cannot be drained:"
+        if self.safe:
+            verdict = "Safe to drain:"
+        elif self.interrupted and not self.blocked:
+            verdict = "Not drained yet:"
+        numbers = (
+            (len(self.lost), "pod is lost, which nobody makes again", "pods are lost, which nobody makes again"),
+            (len(self.moved), "pod gets another node", "pods get another node"),
+            (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
+            (self._homeless, "pod fits nowhere else", "pods fit nowhere else"),
+            (self._not_created, "pod is not created again", "pods are not created again"),
+            (len(self.blocked), "pod cannot be evicted", "pods cannot be evicted"),
+            (len(self.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
+            (self.untried, "pod was not tried", "pods were not tried"),
+            (self.staying, "pod stays with its node", "pods stay with their nodes"),
+        )
+        counts = (
+            ", ".join(counted(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
+        )
+        return (verdict, first_few(self.nodes), f"– {counts}{doubt(self.unknown)}")
+
+    @property
+    def _homeless(self) -> int:
+        return sum(len(group.pods) for group in self.unplaced)
+
+    @property
+    def _not_created(self) -> int:
+        return sum(workload.missing or 0 for workload in self.not_created)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With who cannot be evicted, or fits nowhere else."""
+        blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
+        return replace(
+            summary,
+            subject=", ".join(self.nodes),
+            verdict="Safe" if self.safe else "Drained" if self.drained else "Blocked",
+            pods=(*blocked, *(pods.shortened for pods in self.unplaced)),
+            victims=tuple(evicted.pod for evicted in self.evicted),
+            figures={
+                "moved": len(self.moved),
+                "unplaced": self._homeless,
+                "blocked": len(self.blocked),
+                "evicted": len(self.evicted),
+                "lost": len(self.lost),
+                "returned": len(self.returned),
+            },
+        )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pod of the drained nodes, and for each pod that preemption evicts for one of these."""
+        rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
+        rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
+        rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]
+        rows += [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        rows += [(pod, "Lost", "", "", "") for pod in self.lost]
+        rows += [(pod, "Returned", "", "", "") for pod in self.returned]
+        return CsvTable(("pod", "what", "from", "to", "message"), rows)
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods that cannot be evicted, and those that are left without a node."""
+        return (
+            *(blocked.pod for blocked in self.blocked),
+            *(pod for group in self.unplaced for pod in group.pods),
+        )
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that block the drain, get no node, are lost, come back or are evicted."""
+        returned = "comes back to a drained node: it tolerates the cordon"
+        return [
+            *(GateProblem("eviction-blocked", f"Pod {blocked.pod}", blocked.why) for blocked in self.blocked),
+            *(group.gate_problem for group in self.unplaced),
+            *(workload.gate_problem for workload in self.not_created),
+            *(GateProblem("lost", f"Pod {pod}", "no controller creates it again") for pod in self.lost),
+            *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
+            *(pod.gate_problem for pod in self.evicted),
+        ]

@@ -1,0 +1,147 @@
+"""Nodes drained as ``kubectl drain`` does it: cordoned, their pods evicted as far as budgets allow, and placed anew.
+
+All nodes are cordoned first, then drained in the order given. As with --ignore-daemonsets, --delete-emptydir-data and
+--force, pods of DaemonSets and static pods stay, and pods that nobody makes anew are lost. A pod that a budget holds
+back does not hold up the others, and is tried again as long as something moves. An evicted pod's successor counts as
+healthy as soon as it has a node; one that tolerates the cordon may come back, and then the node is not empty. Upstream:
+staging/src/k8s.io/kubectl/pkg/drain (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Position
+from kschedctl.cluster import Cluster
+from kschedctl.commands.drain.report import Drain
+from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.edits import cordoned, find_nodes
+from kschedctl.replay.node_drain import Draining, moved_pods
+from kschedctl.replay.order_of_return import in_no_order, most_in_no_order, unplaced_over_runs
+from kschedctl.replay.over_runs import over_runs, try_seeds
+from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.replay.placements import eviction_chain, evictions, headroom, pending_groups, pod_counts
+from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.unknown import of_simulation, together, unread
+from kschedctl.reports.unknown import ClusterBasis
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+
+@dataclass(eq=False)
+class CordonedNodes(SharedCluster):
+    """A cluster in which ``nodes`` are cordoned. With the seed ``first`` pods are evicted and placed one by one; with
+    others side by side, and their successors come in another order.
+    """
+
+    nodes: Sequence[str] = ()
+    first: int = 0
+
+
+def drain(
+    cluster: Cluster,
+    nodes: Sequence[str],
+    *,
+    seed: int = 0,
+    runs: int = 1,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
+) -> Drain:
+    """What draining the nodes would do; of several runs the first, and how the others differ, also by the order.
+
+    ``call_extender``: as for simulate. Raises UsageError for a node that is not there, InputError, ConfigurationError.
+    """
+    nodes = find_nodes(cluster, nodes)
+    shared = CordonedNodes(cordoned(cluster, nodes), sampling, call_extender, nodes=nodes, first=seed)
+    workers = those_who_may_ask(workers, call_extender)
+    if runs == 1:
+        return drain_once(shared, seed, progress)
+    results = try_seeds(drain_once, shared, range(seed, seed + runs), workers, progress)
+    drains, interrupted = results.known, results.interrupted
+    if not drains:
+        raise KeyboardInterrupt
+    return replace(
+        drains[0],
+        safe=not interrupted and all(report.safe for report in drains),
+        drained=not interrupted and all(report.drained for report in drains),
+        runs=len(drains),
+        over_runs=over_runs([_numbers(report) for report in drains]),
+        unplaced_over_runs=unplaced_over_runs([report.unplaced for report in drains]),
+        in_no_order=most_in_no_order(report.in_no_order for report in drains),
+        interrupted=interrupted,
+        **unread(together(report.unknown for report in drains)),
+    )
+
+
+def _numbers(report: Drain) -> dict[str, int]:
+    return {
+        "moved": len(report.moved),
+        "unplaced": sum(len(group.pods) for group in report.unplaced),
+        "blocked": len(report.blocked),
+        "lost": len(report.lost),
+        "returned": len(report.returned),
+        "evicted": len(report.evicted),
+    }
+
+
+def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> Drain:
+    """The drain under one seed."""
+    simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
+    before = simulation.view.requested.copy()
+    abreast = None if seed == shared.first else Random(seed)
+    draining = Draining(simulation, shared.nodes, abreast, Admissions(shared.cluster, {}))
+    evictable = list(draining.evictable)
+    draining.run(progress.begin("Draining", len(draining.evictable)))
+    pods = simulation.view.pods.objects
+    unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
+    evicted, blocked = evictions(simulation), tuple(draining.blocked())
+    returned = tuple(pods[position].key for position in draining.returned())
+    not_created = tuple(draining.not_created())
+    return Drain(
+        nodes=tuple(shared.nodes),
+        seed=seed,
+        drained=not (blocked or returned or simulation.interrupted),
+        safe=not (blocked or returned or unplaced or not_created or evicted or draining.lost or simulation.interrupted),
+        moved=tuple(moved_pods(draining)),
+        unplaced=pending_groups(simulation, unplaced, {}),
+        in_no_order=in_no_order(_emptied(shared, evictable), unplaced) if abreast and unplaced else {},
+        blocked=blocked,
+        evicted=evicted,
+        lost=tuple(pods[position].key for position in draining.lost),
+        returned=returned,
+        staying=draining.staying,
+        untried=len(draining.evictable) - len(blocked),
+        headroom=headroom(simulation.view, before),
+        **pod_counts(simulation.view, before, simulation.view.requested),
+        search_start=search_start(shared.sampling, len(simulation.view.nodes), seed),
+        **_basis(draining),
+        interrupted=simulation.interrupted,
+        not_created=not_created,
+        chain=eviction_chain(simulation, evicted),
+    )
+
+
+def _basis(draining: Draining) -> ClusterBasis:
+    """What the answer leans on."""
+    simulation = draining.simulation
+    remade = [simulation.view.pods.objects[position] for position in (*draining.outcomes, *draining.refused)]
+    return cluster_basis(
+        of_simulation(simulation, *draining.dependencies),
+        simulation.scheduler,
+        created=(pod.key for pod in remade),
+        counted={pod.metadata.namespace: False for pod in remade},
+    )
+
+
+def _emptied(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:
+    """The cluster without any of the pods that may be evicted."""
+    simulation = Simulation(shared.scheduler)
+    simulation.take_down(positions)
+    return simulation

@@ -1,0 +1,237 @@
+"""What to look at next: nothing here is a remedy that was not replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from shlex import quote
+
+from msgspec.structs import replace
+
+from kschedctl.api.gangs import GangProject
+from kschedctl.api.objects import Pod, Taint, Toleration
+from kschedctl.api.ownership import owner_of
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, tolerated
+from kschedctl.commands.explain.group_headline import ends_deadlock
+from kschedctl.commands.explain.headline import in_words
+from kschedctl.commands.explain.pod_group_report import PodGroupReport
+from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport
+from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
+from kschedctl.scheduler.framework.declaration import NextStep
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
+from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import LOOK_AT_CLAIM
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
+from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
+from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
+from kschedctl.scheduler.plugins.volume_binding.facts import (
+    ClaimsUnbound,
+    NotEnoughStorage,
+    NoVolume,
+    ProvisionedElsewhere,
+    VolumeMissing,
+    VolumeOutOfReach,
+)
+from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse
+from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
+from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.text.counts import counted
+
+CAUSES_ADVISED = 3
+ASKED_OF = {
+    GangProject.VOLCANO: "kubectl describe podgroups.scheduling.volcano.sh {name} -n {namespace}",
+    GangProject.KUEUE: "kubectl get workloads.kueue.x-k8s.io -n {namespace}",
+}
+"""Where those that decide about gangs say why they wait."""
+OF_KUBERNETES = "node.kubernetes.io/"
+"""Taints of this domain say what is wrong with a node: it is the node that wants attention, not the pod."""
+_TOO_LARGE = Advice("AskForLess", "No node is large enough: request less, or add larger nodes")
+_EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: see its log and its settings")
+
+
+def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
+    """For a pod with a headline; ``framework`` is that of its profile, None where no profile is for it."""
+    match report.verdict:
+        case "Bound" if report.claims_without_scheduler:
+            text = "Select the node by nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
+            yield Advice("SelectNodeByLabel", text, pod.spec.node_name)
+        case "Bound":
+            yield Advice("LookAtKubelet", "Nothing left to schedule; if it does not run, look at the kubelet")
+        case "NotResponsible" | "Gated" if report.pod_group and report.pod_group.decided_by:
+            yield from _of_gang(report.pod_group)
+        case "NotResponsible" if framework is None:
+            yield Advice(
+                "CheckScheduler",
+                "Is that scheduler running? kube-scheduler records no events for pods of other schedulers",
+            )
+            yield Advice("CorrectProfile", "Name its configuration, or correct the pod's spec.schedulerName")
+        case "NotResponsible":
+            text = "Finalizers or a kubelet that does not answer keep it: look at metadata.finalizers"
+            yield Advice("LookAtFinalizers", text)
+        case "Gated":
+            yield from _gated(report, pod)
+        case "Schedulable":
+            yield from _schedulable(pod)
+        case "Unschedulable" if framework is not None:
+            yield from _kept_away(scheduler, framework, pod, report)
+            yield from _unschedulable(report, pod)
+
+
+def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
+    """Where to look when another project decides about the group."""
+    namespace, _, name = group.name.partition("/")
+    if group.missing:
+        more = counted(group.missing, "more pod")
+        yield Advice("CreateMembers", f"{group.decided_by} waits for {more} of {name} to be created")
+    if group.deadlocked_with:
+        yield Advice("EndDeadlock", ends_deadlock(group))
+    command = ASKED_OF[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
+    yield Advice("AskWhoDecides", f"{group.decided_by} says: {command}")
+
+
+def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
+    gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+    if gates:
+        text = f"Find the controller that removes {gates}; until then the scheduler does not look at the pod"
+        yield Advice("RemoveGates", text)
+    devices = report.queue.get(DynamicResources.name)
+    if devices is not None and devices.reasons:
+        yield Advice(LOOK_AT_DEVICES.kind, LOOK_AT_DEVICES.text)
+    known = {reason for status in report.queue.values() for reason in status.reasons}
+    if report.feasible:
+        count = len(report.feasible)
+        yield Advice("OnceReleased", f"Once released, {counted(count, 'node')} would fit")
+    elif report.causes and not any(cause.reason in known for cause in report.causes):
+        text = f"Once released, it would still not fit: {in_words(report.causes, len(report.nodes))}"
+        yield Advice("OnceReleased", text)
+
+
+def _schedulable(pod: Pod) -> Iterator[Advice]:
+    if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
+        text = (
+            "The cluster changed since kube-scheduler last refused it; it tries again within 5 min of that. "
+            "If the pod waits for longer, audit looks for the fault"
+        )
+        yield Advice("AwaitRetry", text)
+    elif pod.metadata.creation_timestamp is not None:
+        text = "If it stays Pending, is kube-scheduler running? It has not written a verdict on this pod"
+        yield Advice("CheckScheduler", text)
+
+
+def _unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
+    preemption = report.preemption
+    if preemption is not None and preemption.no_lower_priority and owner_of(pod).kind == "DaemonSet":
+        highest = preemption.no_lower_priority.highest
+        text = f"Its DaemonSet's pods can go to no other node: give it a PriorityClass above {highest:,}"
+        yield Advice("RaisePriority", text)
+    if report.pod_group is not None and report.pod_group.deadlocked_with:
+        yield Advice("EndDeadlock", ends_deadlock(report.pod_group))
+    elif preemption is not None and preemption.terminating:
+        yield from _under_way(preemption)
+    elif preemption is not None and preemption.chosen and preemption.asked:
+        victims = len(preemption.candidates[preemption.chosen].victims)
+        pods = f"{victims} pod{'s' * (victims != 1)}"
+        text = f"Preemption would make room on {preemption.chosen} by evicting {pods}"
+        yield Advice("AwaitPreemption", text, preemption.chosen or "")
+    else:
+        yield from _of_causes(report.causes)
+
+
+def _under_way(preemption: PreemptionReport) -> Iterator[Advice]:
+    node = preemption.nominated
+    text = f"Wait: it gets {node} once they are gone, unless a pod of higher priority comes first"
+    yield Advice("AwaitPreemption", text, node)
+    text = "If they stay beyond their grace period, look at their finalizers and at that node's kubelet"
+    yield Advice("LookAtFinalizers", text, node)
+
+
+def _of_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
+    if len(causes) > 1 and not causes[0].within and causes[0].nearest:
+        text = "Each of these alone leaves some nodes, together they leave none: one has to change"
+        yield Advice("ChangeOneOfThem", text)
+    yield from _once_each(map(_look_at, causes[:CAUSES_ADVISED]))
+
+
+def _once_each(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
+    return (suggestion for suggestion in dict.fromkeys(suggestions) if suggestion is not None)
+
+
+def _look_at(cause: Cause) -> Advice | None:
+    """Where what a cause is about can be looked at or changed."""
+    if isinstance(cause.fact_data, Insufficient) and cause.fact_data.nowhere:
+        return _TOO_LARGE
+    if isinstance(cause.fact_data, TooSkewed) and (change := _correct_constraint(cause.fact_data)):
+        return change
+    step = _EXTENDER if cause.plugin == EXTENDER else _next_step(cause)
+    if step is None:
+        return None
+    about_node = "{node}" in step.text
+    node, claim = cause.nearest if about_node else "", _claim_of(cause.fact_data) if step is LOOK_AT_CLAIM else ""
+    return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)
+
+
+def _claim_of(fact: AnyFact | None) -> str:
+    """Return the name of the PersistentVolumeClaim that the fact is about; empty if it is about none."""
+    match fact:
+        case ClaimsUnbound(claims=(first, *_)):
+            claim = first.claim
+        case NoVolume() | NotEnoughStorage() | ProvisionedElsewhere() | VolumeMissing() | VolumeOutOfReach():
+            claim = fact.claim
+        case VolumeInOtherZone() | ClaimInUse():
+            claim = fact.claim
+        case _:
+            return ""
+    return claim.rpartition("/")[2]
+
+
+def _correct_constraint(fact: TooSkewed) -> Advice | None:
+    """Return the change to a spread constraint that the fact suggests, if the emptiest domain is not what it seems."""
+    if fact.has_too_few_domains:
+        text = f"Add nodes in another domain of {fact.key}, or lower minDomains to {fact.domains}"
+        return Advice("AddDomains", text)
+    if fact.emptiest is not None and fact.emptiest.policy:
+        text = f"Set {fact.emptiest.policy}: Honor in the constraint, so that {fact.emptiest.domain} does not count"
+        return Advice("HonorPolicy", text)
+    return None
+
+
+def _next_step(cause: Cause) -> NextStep | None:
+    """What the plugin declares."""
+    declared = IN_TREE.get(cause.plugin)
+    if declared is None or declared.plugin is None:
+        return None
+    return (cause.within and declared.plugin.next_step_within_reach) or declared.plugin.next_step
+
+
+def _kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
+    """What would let a pod go to the nearest node, which a taint or a cordon keeps it from, if that is known."""
+    cause = report.causes[0] if report.causes else None
+    if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:
+        return
+    if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.uninitialized_nodes:
+        text = "See why the cloud controller manager does not initialize it: is it running, and what does its log say?"
+        yield Advice("StartCloudController", text, cause.nearest)
+        return
+    node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
+    taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]
+    against = [taint for taint in taints if not tolerated(pod.spec.tolerations, taint)]
+    if node.spec.unschedulable and all(taint.key == UNSCHEDULABLE.key for taint in against):
+        if _fits(scheduler, framework, pod, cause.nearest, [UNSCHEDULABLE]):
+            yield Advice("Uncordon", f"Once {cause.nearest} is uncordoned the pod fits there", cause.nearest)
+        return
+    sick = [taint.key for taint in against if taint.key.startswith(OF_KUBERNETES)]
+    if sick:
+        text = f"Kubernetes itself taints {cause.nearest} with {', '.join(sick)}"
+        yield Advice("LookAtNode", text, cause.nearest)
+    elif against and _fits(scheduler, framework, pod, cause.nearest, against):
+        text = f"With a toleration of {' and '.join(map(str, against))} it fits on {cause.nearest}"
+        yield Advice("Tolerate", text, cause.nearest)
+
+
+def _fits(scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taints: list[Taint]) -> bool:
+    """Whether the node takes the pod once it tolerates these."""
+    more = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
+    tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *more)))
+    cycle = scheduler.cycle(framework.unasked(), tolerant)
+    return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}

@@ -1,0 +1,50 @@
+"""Claims that wait for the scheduler to choose a node for their pod, which spec.nodeName keeps from the scheduler."""
+
+from __future__ import annotations
+
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, Volume
+from kschedctl.commands.explain.report import ClaimWithoutScheduler
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_class,
+    claim_key,
+    listers,
+)
+from kschedctl.snapshot.fork import Fork
+
+STARTING = frozenset({"", "Pending"})
+
+
+def claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutScheduler, ...]:
+    """Return the unbound claims that no one selects a node for, as the pod names its node itself.
+
+    The volume controller provisions a volume of a WaitForFirstConsumer class once kube-scheduler has put the
+    selected-node annotation on the claim. It does so for pods that it binds, never for a pod that has a node.
+    Upstream: shouldSkip and syncUnboundClaim in pkg/controller/volume/persistentvolume (v1.36).
+    """
+    if not pod.spec.node_name or pod.status.phase not in STARTING:
+        return ()
+    storage = listers(view)
+    names = (_claim_name(pod, volume) for volume in pod.spec.volumes)
+    claims = (storage.claims.get((pod.metadata.namespace, name)) for name in names if name)
+    return tuple(
+        ClaimWithoutScheduler(claim_key(claim), claim_class(claim))
+        for claim in claims
+        if claim is not None and _waits_for_a_consumer(claim, view)
+    )
+
+
+def _claim_name(pod: Pod, volume: Volume) -> str:
+    """Return the name of the volume's claim, or an empty string if it has none."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else ""
+
+
+def _waits_for_a_consumer(claim: PersistentVolumeClaim, view: Fork) -> bool:
+    """Return whether the claim has no volume and no selected node, and its class waits for the first consumer."""
+    if claim.spec.volume_name or SELECTED_NODE in claim.metadata.annotations:
+        return False
+    storage_class = listers(view).classes.get(claim_class(claim))
+    return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

@@ -1,0 +1,136 @@
+"""Words that name what waits before kube-scheduler sees a pod of it: ``workload/x``, ``podgroup/x``, ``kafka/x``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kschedctl.api.gangs import gangs_of
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import Owner
+from kschedctl.cli.inquiry import Inquiry
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
+from kschedctl.cli.references import ELSEWHERE_KINDS, Reference, references
+from kschedctl.cli.source import in_context
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.commands.explain.pending_report import PendingPods
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.workload_pods import pods_of
+from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere, unread_elsewhere
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_checked
+
+
+def report_named_elsewhere(
+    inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source, now: str
+) -> PendingPods | None:
+    """Return the report about the objects that the words name, None if a word names a pod or what makes pods.
+
+    Raises UsageError if a word names what is not there, or if the words name both sorts of objects.
+    """
+    home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+    waiting = find_waiting_elsewhere(inquiry.cluster, None, now)
+    targets = [_find_target(inquiry.cluster, each, scope, home, waiting) for each in references(words)]
+    named = [target for target in targets if target is not None]
+    if not named:
+        return None
+    if len(named) < len(targets):
+        raise UsageError(
+            f"{named[0]} waits elsewhere and has no pod to explain", hint="ask about it and about pods one at a time"
+        )
+    entries = tuple(entry for entry in waiting if {entry.resource, *entry.part_of} & {str(each) for each in named})
+    return PendingPods(
+        scope="",
+        waiting_elsewhere=entries,
+        asked_about=tuple(map(str, named)),
+        unknown=unread_elsewhere(inquiry.cluster) if not entries else (),
+        undecided=is_not_checked(entries),
+    )
+
+
+def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ...]:
+    """Return what files add to a cluster and waits elsewhere."""
+    return tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
+
+
+def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
+    """Return the report about what files add to a cluster and waits elsewhere, None if they add nothing such."""
+    entries = find_new_resources(cluster, now)
+    if not entries:
+        return None
+    return PendingPods(
+        scope="",
+        waiting_elsewhere=entries,
+        asked_about=tuple(entry.resource for entry in entries),
+        undecided=is_not_checked(entries),
+    )
+
+
+def pods_of_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
+    """Return the words with each PodGroup that has pods without a node replaced by these pods."""
+    home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+    replaced: list[str] = []
+    for word, reference in zip(words, _references_word_by_word(words), strict=True):
+        group = reference is not None and reference.kind == "PodGroup"
+        members = _members(inquiry.cluster, reference, home, scope) if group and reference else []
+        replaced += [pod.key for pod in members] or [word]
+    return replaced
+
+
+def _references_word_by_word(words: Sequence[str]) -> list[Reference | None]:
+    """Return what each word names, None for a first word that is the kind of all others."""
+    named = list(references(words))
+    return [*[None] * (len(words) - len(named)), *named]
+
+
+def _members(cluster: Cluster, group: Reference, home: str, scope: Scope) -> list[Pod]:
+    """Return the pods of a PodGroup that have no node."""
+    namespace = group.namespace or scope.namespace or home
+    return [
+        pod
+        for pod in cluster.unbound_pods()
+        if pod.metadata.namespace == namespace and group.name in _groups_of(pod) and not pod.terminated
+    ]
+
+
+def _groups_of(pod: Pod) -> set[str]:
+    native = pod.spec.scheduling_group
+    own = {native.pod_group_name} if native and native.pod_group_name else set()
+    return own | {key.name for key in gangs_of(pod)}
+
+
+def _find_target(
+    cluster: Cluster, reference: Reference, scope: Scope, home: str, waiting: Sequence[WaitingElsewhere]
+) -> Owner | None:
+    """Return the object that waits elsewhere, None for a pod or what makes pods. Raises UsageError."""
+    kind, namespace, name = reference
+    namespaces = None if scope.all_namespaces and not namespace else {namespace or scope.namespace or home}
+    if kind not in ELSEWHERE_KINDS:
+        return _find_foreign_job(cluster, reference, namespaces, waiting)
+    found = [
+        Owner(kind, obj.metadata.namespace, obj.metadata.name)
+        for field in ELSEWHERE_KINDS[kind]
+        for obj in getattr(cluster, field)
+        if obj.metadata.name == name and (namespaces is None or obj.metadata.namespace in namespaces)
+    ]
+    if found:
+        return found[0]
+    where = f' in namespace "{next(iter(namespaces))}"' if namespaces else ""
+    raise UsageError(f'{kind.lower()} "{name}" not found{where}')
+
+
+def _find_foreign_job(
+    cluster: Cluster, reference: Reference, namespaces: set[str] | None, waiting: Sequence[WaitingElsewhere]
+) -> Owner | None:
+    """Return a Job of another API than batch that waits elsewhere, unless it has pods or batch has one of its name."""
+    if reference.kind != "Job":
+        return None
+    for entry in waiting:
+        for title in (entry.resource, *entry.part_of):
+            kind, _, key = title.partition(" ")
+            namespace, _, name = key.partition("/")
+            owner = Owner(kind, namespace, name)
+            if (kind, name) != ("Job", reference.name) or (namespaces is not None and namespace not in namespaces):
+                continue
+            stored = {job.metadata.name for job in cluster.in_namespace(FIELDS["Job"], namespace)}
+            if name not in stored and not pods_of(cluster, owner):
+                return owner
+    return None

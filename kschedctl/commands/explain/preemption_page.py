@@ -1,0 +1,116 @@
+"""The preemption section of a page: may the pod evict others, where, whom, and which node would be chosen."""
+
+from __future__ import annotations
+
+from kschedctl.commands.explain.report import CandidateReport, PreemptionReport, VictimReport
+from kschedctl.render.page import (
+    Block,
+    Bullets,
+    Cell,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    count,
+    marked,
+    names,
+    paragraph,
+    section,
+    shown_first,
+)
+from kschedctl.render.tables import as_is, table_of
+from kschedctl.reports.columns import Column, Tone
+
+DEFAULT = "DefaultPreemption"
+VICTIMS_SHOWN, TIED_SHOWN, TIES_SHOWN = 20, 10, 3
+COLUMNS = (
+    Column("node", keep=True),
+    Column("victim", keep=True),
+    Column("priority", right=True),
+    Column("owner", beneath="of"),
+    Column("started", beneath="started"),
+    Column("breaks PDB", beneath="breaks PDB"),
+)
+NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Column("victim"))
+
+
+def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
+    """Nothing when preemption did not come up."""
+    if report is None or (report.eligible and not report.candidates and not report.why):
+        return ()  # kube-scheduler's message tells why it does not help
+    if report.terminating:
+        gone = Bullets(report.terminating)
+        return section("Preemption", paragraph("under way, these pods are terminating on", report.nominated), gone)
+    by = "" if report.plugin == DEFAULT else f" by {report.plugin}"
+    title = f"Preemption{by}" if report.asked else f"Preemption{by}, for which the scheduler does not ask here"
+    if not report.eligible:
+        return section(title, paragraph(Marked(report.why or "not eligible", Tone.WARNING)))
+    return section(title, *_outcome(report), *_candidates(report, style), *_ties(report, style), *_unhelpful(report))
+
+
+def _outcome(report: PreemptionReport) -> list[Block]:
+    if not report.candidates or report.why:
+        return [paragraph(Marked("does not help", Tone.WARNING), report.why)] if report.why else []
+    if report.chosen is None or report.chosen not in report.candidates:
+        return []
+    would = "kube-scheduler would make room" if report.asked else "it would make room"
+    evicting = f"by evicting {count(len(report.candidates[report.chosen].victims), 'pod')}"
+    if len(report.tied) > 1:
+        where = f"on one of {len(report.tied)} tied nodes {evicting}, picked at random:"
+        names = ", ".join(report.tied[:TIED_SHOWN]) + (", …" if len(report.tied) > TIED_SHOWN else "")
+        return [paragraph(would, where, Marked(names, Tone.GOOD))]
+    decided = f"{evicting}, decided by: {report.decided_by}" if report.decided_by else evicting
+    return [paragraph(would, "on", Marked(report.chosen, Tone.GOOD), decided)]
+
+
+def _candidates(report: PreemptionReport, style: Style) -> Page:
+    """One row a victim; the chosen node first, then those tied with it."""
+    names = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
+    rows = [row for node in names for row in _victims(node, report.candidates[node], node == report.chosen)]
+    if style.narrow:
+        return table_of(rows, NARROW_COLUMNS, _narrow, style, limit=VICTIMS_SHOWN, each_node=True)
+    return table_of(rows, COLUMNS, as_is, style, limit=VICTIMS_SHOWN, full=False, each_node=True)
+
+
+def _ties(report: PreemptionReport, style: Style) -> list[Block]:
+    """Victims for which others may stand, on the chosen node and those tied with it; on all when all are wanted."""
+    nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
+    nodes = [node for node in nodes if style.unlimited or node == report.chosen or node in report.tied]
+    ties = [_tie(node, same, report.candidates[node]) for node in nodes for same in report.candidates[node].ties]
+    shown, note = shown_first(ties, None if style.unlimited else TIES_SHOWN)
+    return [Bullets((*shown, note) if note else tuple(shown))] if shown else []
+
+
+def _tie(node: str, same: tuple[str, ...], candidate: CandidateReport) -> str:
+    victims = [pod for pod in same if pod in candidate.victims]
+    others = "" if len(victims) == len(same) else f", so others may go than {names(victims, TIED_SHOWN)}"
+    equal = f"{names(same, TIED_SHOWN)} are equal in priority and start"
+    return f"{node}: {equal}; kube-scheduler takes them in the order of its memory{others}"
+
+
+def _narrow(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
+    """The row with all that is known of the victim beneath its name."""
+    node, pod, priority, owner, started, budgets = map(marked, row)
+    known = {"of": owner.text, "started": started.text, "breaks PDB": budgets.text}
+    facts = (Marked(f"{what} {value}" if value else "", Tone.FAINT) for what, value in known.items())
+    return (node, priority, Stack((pod, *facts)))
+
+
+def _victims(node: str, candidate: CandidateReport, chosen: bool) -> list[tuple[Cell, ...]]:
+    details = {victim.pod: victim for victim in candidate.details}
+    name = Marked(node, Tone.GOOD) if chosen else node
+    rows = [_victim(pod, details.get(pod)) for pod in candidate.victims] or [("nobody", "", "", "", "")]
+    return [(name if not position else "", *row) for position, row in enumerate(rows)]
+
+
+def _victim(pod: str, victim: VictimReport | None) -> tuple[Cell, ...]:
+    if victim is None:
+        return (pod, "", "", "", "")
+    budgets = Marked(", ".join(victim.budgets), Tone.BAD)
+    return (pod, f"{victim.priority:,}", victim.owner, victim.start_time or "", budgets)
+
+
+def _unhelpful(report: PreemptionReport) -> list[Block]:
+    if not report.unhelpful:
+        return []
+    return [Bullets(tuple(f"{count(nodes, 'node')}: {reason}" for reason, nodes in report.unhelpful.items()))]

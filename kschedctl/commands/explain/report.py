@@ -1,0 +1,434 @@
+"""The answer to "why is this pod Pending?" as a document: apiVersion kschedctl.dev/v1, kind Explanation.
+
+``kschedctl schema explanation`` prints the JSON Schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from kschedctl.commands.explain.pod_group_report import PodGroupReport
+from kschedctl.reports.columns import CsvTable
+from kschedctl.reports.document import Document
+from kschedctl.reports.gate_problem import GateProblem
+from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
+from kschedctl.reports.plugin_answers import ExtenderCallReport, ExtenderErrorReport, FirstFailReport, StatusReport
+from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.searches import SearchedNodes
+from kschedctl.reports.summary import Report, ShortCause, ShortNodes, Summary, standing_against
+from kschedctl.reports.unknown import UnknownKind, reasons, undecided, unless
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_admitted
+from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.text.counts import counted
+
+
+class PreFilterReport(Document, frozen=True):
+    code: str
+    reasons: tuple[str, ...] = ()
+    node_names: tuple[str, ...] | None = None
+
+
+class PostFilterReport(Document, frozen=True):
+    """What the PostFilter plugins answer together, in the name of one of them, and the node that they nominate."""
+
+    status: FirstFailReport
+    nominated: str = ""
+
+
+class NearestMiss(Document, frozen=True):
+    """The node that lacks least of what a reason is about; ``fact`` puts the ``fact_data`` into words."""
+
+    node: str
+    fact: str
+    fact_data: AnyFact | None = None
+
+
+class Elimination(Document, frozen=True):
+    """All nodes that the scheduler reports for one reason. ``only`` counts those that nothing else refuses.
+
+    ``plugin`` is empty for nodes that it did not look at.
+    """
+
+    plugin: str
+    reason: str
+    nodes: int
+    only: int
+    nearest: NearestMiss | None = None
+
+    @property
+    def shortened(self) -> ShortCause:
+        closest = self.nearest or NearestMiss("", "")
+        return ShortCause(self.reason, self.nodes, self.plugin, closest=closest.node, fact=closest.fact)
+
+
+class Refusal(Document, frozen=True):
+    """One plugin's reason against one node, and the fact behind it, in words and as data."""
+
+    plugin: str
+    reason: str
+    fact: str = ""
+    fact_data: AnyFact | None = None
+
+
+class NodeReport(Document, frozen=True):
+    """One node: feasible, or refused; the first of the ``refusals`` is what the scheduler reports."""
+
+    name: str
+    zone: str
+    pool: str
+    feasible: bool
+    refusals: tuple[Refusal, ...] = ()
+    total: int | None = None
+
+
+class NodeGroup(Document, frozen=True):
+    """Nodes that are refused for the same reasons, and the node ``pools`` that they are of.
+
+    ``such_as``: two of them, closest to fitting first; the ``refusals`` are those of that one.
+    """
+
+    nodes: int
+    pools: tuple[str, ...]
+    such_as: tuple[str, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def shortened(self) -> ShortNodes:
+        facts = (f"{refusal.plugin}: {refusal.fact or refusal.reason}" for refusal in self.refusals[:4])
+        return ShortNodes(self.nodes, self.pools[:3], self.such_as[0], tuple(facts))
+
+
+class Cause(Document, frozen=True):
+    """What keeps the pod from the nodes within its reach: those that its own constraints, its volumes and its devices
+    leave, and of these those that no taint or cordon keeps it from, where there are such.
+
+    ``nodes``: how many of the ``within`` eligible nodes it stands against; where none is, ``within`` is 0 and all
+    nodes count. ``nearest``: the one of them that lacks least, and the ``fact`` there, in words and as data. ``plugin``
+    and ``reason`` are kube-scheduler's. ``conflict``: what the pod demands that excludes another of its demands.
+    """
+
+    plugin: str
+    reason: str
+    nodes: int
+    within: int
+    nearest: str = ""
+    fact: str = ""
+    fact_data: AnyFact | None = None
+    conflict: str = ""
+
+    @property
+    def shortened(self) -> ShortCause:
+        return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact, self.conflict)
+
+    def place(self, nodes: int) -> str:
+        """Which of ``nodes`` nodes it stands against; nothing where that is no matter of nodes."""
+        return standing_against(self.nodes, self.within, nodes) if self.nearest else ""
+
+    def evidence(self, nodes: int) -> str:
+        """The node that lacks least of it, with the figures there.
+
+        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").evidence(12)
+        'closest w4: cpu: 6 requested, 2 free of 8'
+        """
+        if not self.nearest:
+            return self.fact
+        one = nodes == 1 or self.within == self.nodes == 1
+        sort = "" if one else "closest " if self.within else "such as "
+        return f"{sort}{self.nearest}: {self.fact}" if self.fact else f"{sort}{self.nearest}"
+
+
+class Advice(Document, frozen=True):
+    """What to look at next, in a sentence. ``kind``: what it is about, in a word; ``node``: the one that it names."""
+
+    kind: str
+    text: str
+    node: str = ""
+    claim: str = ""
+    """The name of the PersistentVolumeClaim to look at, in the pod's namespace; empty if it is about no claim."""
+
+
+class VictimReport(Document, frozen=True):
+    """A pod that would have to go; ``budgets`` are the PodDisruptionBudgets that its eviction would break."""
+
+    pod: str
+    priority: int
+    owner: str
+    start_time: str | None
+    budgets: tuple[str, ...] = ()
+
+
+class CandidateReport(Document, frozen=True):
+    """A node on which evicting the victims would make room.
+
+    ``ties``: pods of the node that are equal in priority and start, one of them a victim at least. kube-scheduler takes
+    such pods in the order of its memory, so that others of them may go.
+    """
+
+    victims: tuple[str, ...]
+    pdb_violations: int
+    details: tuple[VictimReport, ...] = ()
+    ties: tuple[tuple[str, ...], ...] = ()
+
+
+class VolumesReport(Document, frozen=True):
+    """What would be done for the pod's unbound volumes on a node.
+
+    ``bindings``: claim -> the PersistentVolume that it would be bound to; ``provisions``: the claims for which a volume
+    would be made.
+    """
+
+    bindings: dict[str, str] = {}
+    provisions: tuple[str, ...] = ()
+
+
+class DeviceReport(Document, frozen=True):
+    """A device that a claim would get, for one of its requests; ``consumed_capacity`` of a device that is shared."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool = False
+    consumed_capacity: dict[str, str] = {}
+
+
+class NoLowerPriority(Document, frozen=True):
+    """Why no pod can be evicted: none on the nodes where evictions could make room has a lower priority.
+
+    ``priority`` is the incoming pod's, ``lowest`` and ``highest`` are those of the pods on these nodes, of which
+    ``such_as`` is the first.
+    """
+
+    priority: int
+    lowest: int
+    highest: int
+    nodes: int
+    such_as: str
+
+    @property
+    def words(self) -> str:
+        """Return the sentence that explains why preemption cannot help.
+
+        >>> NoLowerPriority(0, 0, 0, 1, "w2").words
+        "every pod on w2 has the pod's own priority 0, so preemption cannot help"
+        >>> NoLowerPriority(0, 0, 1000, 3, "w2").words
+        "every pod on the 3 nodes has the pod's own priority 0 or a higher one, so preemption cannot help"
+        >>> NoLowerPriority(0, 10, 1000, 2, "w2").words
+        "every pod on both nodes has a higher priority than the pod's 0 (10 or more), so preemption cannot help"
+        """
+        where = {1: self.such_as, 2: "both nodes"}.get(self.nodes, f"the {self.nodes:,} nodes")
+        if self.lowest > self.priority:
+            what = f"a higher priority than the pod's {self.priority:,} ({self.lowest:,} or more)"
+        else:
+            what = f"the pod's own priority {self.priority:,}"
+            what += " or a higher one" if self.highest > self.priority else ""
+        return f"every pod on {where} has {what}, so preemption cannot help"
+
+
+class PreemptionReport(Document, frozen=True):
+    """What preemption could do, by the ``plugin`` that decides whom to evict.
+
+    ``asked``: the scheduler does ask for preemption here; if not, this is what it would find.
+    ``tied`` are the nodes that all of the scheduler's criteria leave equal, ``chosen`` the first of them by name;
+    ``unhelpful``: reason -> nodes where evicting pods does not help. ``limit``: the scheduler itself stops looking
+    after so many candidates, from a random node on; here every node is tried. While preemption is under way, the pod is
+    ``nominated`` for a node on which the ``terminating`` pods make room for it.
+    """
+
+    asked: bool
+    eligible: bool
+    why: str = ""
+    candidates: dict[str, CandidateReport] = {}
+    tied: tuple[str, ...] = ()
+    chosen: str | None = None
+    decided_by: str = ""
+    unhelpful: dict[str, int] = {}
+    limit: int = 0
+    nominated: str = ""
+    terminating: tuple[str, ...] = ()
+    plugin: str = "DefaultPreemption"
+    no_lower_priority: NoLowerPriority | None = None
+    """Set if there is no candidate because of the priorities alone."""
+
+    @property
+    def preempting(self) -> str:
+        """``, would preempt 1 pod on n1``: that the pod will not stay without a node."""
+        if not self.asked or not self.chosen:
+            return ""
+        where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
+        victims = len(self.candidates[self.chosen].victims)
+        return f", would preempt {counted(victims, 'pod')} on {where}" if victims else ""
+
+
+FINE = ("Schedulable", "Bound", "Finished")
+"""Verdicts on a pod that has a node or gets one."""
+NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
+
+
+class ClaimWithoutScheduler(Document, frozen=True):
+    """A claim of a WaitForFirstConsumer class whose pod has a node by spec.nodeName, so that nobody binds the claim."""
+
+    claim: str
+    storage_class: str
+
+
+class Explanation(Report, frozen=True):
+    """Every field that the conformance contract names has the contract's form; the others are for people.
+
+    ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
+    (it has ended), Error, or NotCreated: it would be scheduled (``once_created`` says where), but its workload cannot
+    create it. ``not_created``: pods that the workload which was asked about could not create.
+    ``stands_for``: the workload that was asked about, of which this is a pod; ``fewer_pods``: why it has no more;
+    ``waiting_elsewhere``: what it waits for before any of its pods is created.
+    ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
+    the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
+    ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
+    ``upstream_faults`` kube-scheduler's own faults that decide it, and what would come out without them, ``ignored``
+    what of the input the replayed version's API server drops from new objects and its scheduler ignores or refuses.
+    ``unknown``: the kinds that it leans on and that were not read; ``undecided``: they could change the verdict.
+    ``causes``: what an unschedulable pod lacks on the nodes within its reach. ``nodes``: the feasible ones by score,
+    then those within reach that lack least; ``groups``: the refused ones by what refuses them.
+    ``remedies``: the best changes that let an unschedulable pod schedule, each replayed; ``impossible``: why some kinds
+    of them cannot exist; both only where they were asked for.
+    ``pod_group``: of a pod that is placed with others, what placing them together comes to; what is said of nodes is
+    about the pod by itself.
+    ``new_node``: of an unschedulable pod, whether the cluster's autoscaler would launch a node for it.
+    ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
+    ``permit``: why the pod is not bound on a best node, or has to wait there (without a plugin).
+    ``unschedulable_plugins``: what refused nodes in the search, extenders together as ``Extender``. ``extender_order``:
+    the URLs of the configuration's extenders as they are called; ``binder``: that of the one which would bind the pod
+    in the scheduler's stead, and is never asked to; ``calls``: what they were asked. Then ``diagnosis`` has of nodes
+    what kube-scheduler's diagnosis says, also in their words (without a plugin); by URL ``extender_refusals`` has what
+    each says of nodes, ``extender_scores`` what it adds to the total. ``preemption`` is before they have their say,
+    ``post_filter`` after it.
+    ``searched``: how nodes were searched, where a part of them was; what fits is then among those.
+    """
+
+    pod: str
+    verdict: str
+    headline: str
+    stands_for: str = ""
+    not_created: NotCreated | None = None
+    once_created: OnceCreated | None = None
+    fewer_pods: tuple[str, ...] = ()
+    message: str | None = None
+    advice: tuple[Advice, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    upstream_faults: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    scheduler_name: str = ""
+    kube_version: str = ""
+    node_order: tuple[str, ...] = ()
+    queue: dict[str, StatusReport] = {}
+    pre_filter: dict[str, PreFilterReport] = {}
+    filter: dict[str, dict[str, StatusReport]] = {}
+    first_fail: dict[str, FirstFailReport] = {}
+    feasible: tuple[str, ...] = ()
+    score: dict[str, dict[str, int]] = {}
+    normalized: dict[str, dict[str, int]] = {}
+    weighted: dict[str, dict[str, int]] = {}
+    weights: dict[str, int] = {}
+    total: dict[str, int] = {}
+    best: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    eliminations: tuple[Elimination, ...] = ()
+    nodes: tuple[NodeReport, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
+    volumes: dict[str, VolumesReport] = {}
+    allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
+    preemption: PreemptionReport | None = None
+    post_filter: PostFilterReport | None = None
+    permit: dict[str, FirstFailReport] = {}
+    unschedulable_plugins: tuple[str, ...] = ()
+    extender_order: tuple[str, ...] = ()
+    calls: tuple[ExtenderCallReport, ...] = ()
+    diagnosis: dict[str, FirstFailReport] = {}
+    binder: str = ""
+    extender_errors: tuple[ExtenderErrorReport, ...] = ()
+    extender_refusals: dict[str, dict[str, str]] = {}
+    extender_scores: dict[str, dict[str, int]] = {}
+    pod_group: PodGroupReport | None = None
+    new_node: NewNode | None = None
+    searched: SearchedNodes | None = None
+    remedies: tuple[Remedy, ...] = ()
+    impossible: tuple[str, ...] = ()
+    claims_without_scheduler: tuple[ClaimWithoutScheduler, ...] = ()
+    """Set if the pod's spec.nodeName bypasses the scheduler, which these claims wait for."""
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Explanation"
+
+    def first_line(self) -> tuple[str, ...]:
+        """The pod, its verdict with what that leans on, and why."""
+        lacking = self.not_created
+        if lacking is not None and not lacking.past:
+            return (lacking.workload, "Not created:", lacking.headline)
+        if is_not_admitted(self.waiting_elsewhere):
+            first = self.waiting_elsewhere[0]
+            return (first.resource, first.headline)
+        preempting = self.preemption.preempting if self.preemption is not None else ""
+        doubts = f", {unless(self.unknown)} ({reasons(self.unknown)})" if undecided(self.unknown) else ""
+        verdict = f"{self.verdict}{preempting}{doubts}"
+        return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With its causes, the nodes closest to fitting, whom preemption would evict, and fixes."""
+        preemption = self.preemption
+        chosen = preemption.chosen if preemption is not None and preemption.asked else None
+        by_score = sorted(self.total, key=lambda node: (node not in self.best, -self.total[node], node))
+        causes = tuple(cause.shortened for cause in self.causes)
+        return replace(
+            summary,
+            subject=self.pod,
+            verdict=self.verdict,
+            message=self.message or "",
+            causes=causes or tuple(elimination.shortened for elimination in self.eliminations),
+            closest=tuple(group.shortened for group in self.groups),
+            best={node: self.total[node] for node in by_score[:3]},
+            nominated=chosen or "",
+            preemption=preemption.no_lower_priority.words if preemption and preemption.no_lower_priority else "",
+            victims=preemption.candidates[chosen].victims if preemption is not None and chosen else (),
+            fixes=tuple(remedy.shortened() for remedy in self.remedies),
+            advice=tuple(advice.text for advice in self.advice),
+            figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
+        )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each node and reason, or one row if no node was evaluated."""
+        return CsvTable(NODE_HEADER, self.csv_rows())
+
+    def csv_rows(self) -> Iterator[Sequence[object]]:
+        """Yield the rows of ``csv_table``."""
+        failure = self.not_created
+        if failure is not None and not failure.past:
+            yield failure.workload, NOT_CREATED, "", "", "", "", "", failure.headline, ""
+        for node in self.nodes:
+            total = "" if node.total is None else node.total
+            head = (self.pod, self.verdict, node.name, node.zone, node.pool, total)
+            for refusal in node.refusals:
+                yield *head, refusal.plugin, refusal.reason, refusal.fact
+            if not node.refusals:
+                yield *head, "", "", ""
+        if not self.nodes:
+            yield self.pod, self.verdict, "", "", "", "", "", self.message or self.headline, ""
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pod."""
+        return (self.pod,)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the reason why the pod is not created or not scheduled."""
+        if self.not_created is not None and not self.not_created.past:
+            return [self.not_created.gate_problem]
+        if self.verdict in FINE:
+            return []
+        workload = re.search(r"\b([A-Z]\w+) ([a-z0-9.-]+/[a-z0-9.-]+)", self.stands_for)
+        fix = self.remedies[0].summary if self.remedies else ""
+        return [GateProblem("not-scheduled", workload[0] if workload else f"Pod {self.pod}", self.headline, fix)]

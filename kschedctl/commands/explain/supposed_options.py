@@ -1,0 +1,34 @@
+"""The options of explain that suppose a pod to be otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from kschedctl.fixes.supposing import SUPPOSABLE, supposed
+from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.other_priority import as_if
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """What is supposed of the pod that is asked about."""
+
+    priority: Annotated[
+        int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay it with this priority.")
+    ] = None
+    priority_class: Annotated[
+        str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay it in this PriorityClass.")
+    ] = ""
+    words: Annotated[
+        list[str], typer.Option("--as-if", metavar="NAME=VALUE", help=f"Replay it as if {SUPPOSABLE}. Repeatable.")
+    ] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.priority is not None or self.priority_class or self.words)
+
+    def of(self, asked: AskedPod) -> AskedPod:
+        """The pod, and the cluster around it, as is supposed. Raises UsageError, InputError."""
+        return supposed(asked._replace(pod=as_if(asked, self.priority, self.priority_class)), " ".join(self.words))

@@ -1,0 +1,231 @@
+"""Why each pending pod waits, in a word: what its replay says, and those that fit tried once more, one after the other.
+
+A pod that fits by itself may find no room once the pods before it had their turn: only what still fits then is stuck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kschedctl.api.ages import age
+from kschedctl.api.gangs import GangProject, gangs_of
+from kschedctl.api.objects import Condition, Event, Pod
+from kschedctl.api.observed.events import (
+    FAILED_SCHEDULING,
+    SCHEDULED,
+    last_time,
+    reporter,
+    times_seen,
+)
+from kschedctl.api.times import earlier
+from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.group_headline import told_of_group
+from kschedctl.commands.explain.headline import WAIT, shared_cause
+from kschedctl.commands.explain.pod_group_report import PodGroupReport
+from kschedctl.commands.explain.replayed_cluster import ReplayedCluster
+from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.explain.waiting_report import LastWords, TerminatingVictim
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+CONDITION, EVENT = "PodScheduled", "FailedScheduling"
+SERIES_LAG_SECONDS = 1800
+"""How seldom a series of events that are alike is written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
+
+
+def refusals(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
+    """Namespace and name of a pod -> the events of its refusals, the newest last."""
+    by_pod: dict[tuple[str, str], list[Event]] = {}
+    for event in audited.cluster.events:
+        if event.reason == FAILED_SCHEDULING:
+            by_pod.setdefault((event.involved_object.namespace, event.involved_object.name), []).append(event)
+    for events in by_pod.values():
+        events.sort(key=last_time)
+    return by_pod
+
+
+def other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
+    """The names under which schedulers are at work that are no profiles of this one: they write events, lead, or have
+    PodGroups of their own."""
+    writers = {reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)}
+    leaders = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
+    names = writers | leaders | schedulers_of_gangs(audited.cluster)
+    return frozenset(names - audited.scheduler.configuration.profiles.keys())
+
+
+def was_refused(pod: Pod) -> bool:
+    """Whether the scheduler tried it, in vain."""
+    return _condition(pod) is not None
+
+
+def last_words(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
+    """None where nothing is known to have been said."""
+    if events := _events(pod, audited):
+        at, attempts = last_time(events[-1]), sum(map(times_seen, events))
+        message = events[-1].message
+        return LastWords(message=message, at=at, age=age(at, audited.now), source=f"event {EVENT}", attempts=attempts)
+    condition = _condition(pod)
+    if condition is None or not condition.message:
+        return None
+    at = condition.last_transition_time or ""
+    return LastWords(
+        message=condition.message, at=at, age=age(at, audited.now), source=f"condition {CONDITION}", attempts=1
+    )
+
+
+def untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
+    """For how long nobody tried it, for certain: since its last refusal, or since it was made; None: not known."""
+    if events := _events(pod, audited):
+        seconds = audited.seconds_since(last_time(events[-1]))
+        return seconds - SERIES_LAG_SECONDS if seconds is not None and events[-1].series else seconds
+    return None if was_refused(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
+
+
+def _events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
+    """The events about a pod, without those of an earlier pod of its name."""
+    events = audited.once(refusals).get((pod.metadata.namespace, pod.metadata.name), ())
+    return [event for event in events if not pod.metadata.uid or event.involved_object.uid in ("", pod.metadata.uid)]
+
+
+def _condition(pod: Pod) -> Condition | None:
+    return next(
+        (
+            condition
+            for condition in pod.status.conditions
+            if condition.type == CONDITION and condition.status == "False"
+        ),
+        None,
+    )
+
+
+LOOK_AT_SCHEDULER = (
+    "Look at the scheduler's log, its leader, its watches and its queue lengths (scheduler_pending_pods)"
+)
+"""What to do about a pod that fits and that kube-scheduler does not try."""
+DEFAULT_GRACE_SECONDS = 30
+FITS, CROWDED = "a node fits now", "fits by itself, but not beside the pods that are tried before it"
+
+
+class WaitingPod(NamedTuple):
+    """A pod that waits: ``cause`` in a word (WaitingPods has them), the ``reason`` that others may share, and what its
+    replay says. ``node``: where it would go now; ``said``: what the scheduler last told of it."""
+
+    pod: Pod
+    cause: str
+    reason: str
+    explanation: Explanation
+    node: str = ""
+    said: LastWords | None = None
+
+
+def waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
+    """All that wait, those alike one after the other."""
+    nodes = _in_turn(audited)
+    return tuple(_waiting(pod, alike.explanation, audited, nodes) for alike in audited.replay for pod in alike.pods)
+
+
+def _in_turn(audited: ReplayedCluster) -> Mapping[str, str]:
+    """The pods that fit, tried in the order of the queue without preemption: pod -> node, for those that get one."""
+    fitting = [
+        pod.key for replayed in audited.replay if replayed.explanation.verdict == "Schedulable" for pod in replayed.pods
+    ]
+    if not fitting:
+        return {}
+    simulation = Simulation(audited.scheduler, preemption=False)
+    pods, names = simulation.view.pods, simulation.view.nodes.names
+    outcomes = simulation.schedule([pods.index[key] for key in fitting])
+    return {pods.objects[outcome.position].key: names[outcome.row] for outcome in outcomes if outcome.row >= 0}
+
+
+def _waiting(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
+    said = last_words(pod, audited)
+    if permits := [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]:
+        return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", said)
+    if report.verdict == "Schedulable" and not (report.pod_group and told_of_group(report.pod_group, report)):
+        return WaitingPod(pod, *_fitting(pod, said, audited, nodes), report, nodes.get(pod.key, ""), said)
+    return WaitingPod(pod, *_refused(pod, report, audited), report, "", said)
+
+
+def _not_ours(name: str, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
+    if name not in audited.once(other_schedulers):
+        return "unserved", f'no profile serves scheduler name "{name}"'
+    if report.pod_group and report.pod_group.decided_by:
+        return ("gang" if _is_stuck(report.pod_group) else "elsewhere"), report.headline
+    return "elsewhere", f"scheduler {name} has it, which is not this one"
+
+
+def _refused(pod: Pod, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
+    if report.verdict == "NotResponsible":
+        return _not_ours(pod.spec.scheduler_name, report, audited)
+    if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
+        return ("gang" if _is_stuck(report.pod_group) or not report.pod_group.decided_by else "gated"), of_group
+    if report.verdict == "Gated":
+        gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return "gated", f"scheduling gates: {gates}" if gates else report.headline
+    if report.verdict == "Error":
+        return "error", report.message or report.headline
+    under_way = report.preemption is not None and report.preemption.terminating
+    return ("preemption" if under_way else "unschedulable"), shared_cause(report)
+
+
+def _is_stuck(group: PodGroupReport) -> bool:
+    """Whether it waits for more than its turn, whoever decides about it."""
+    return bool(group.missing or group.deadlocked_with)
+
+
+def _fitting(pod: Pod, said: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]) -> tuple[str, str]:
+    if pod.key not in nodes:
+        return "crowded", CROWDED
+    tried = audited.seconds_since(said.at) if said else None
+    if tried is not None and tried < audited.scheduler.configuration.pod_max_backoff_seconds:
+        return "backoff", FITS
+    waits = audited.seconds_since(pod.metadata.creation_timestamp)
+    just_came = waits is not None and waits < audited.thresholds.stuck_seconds
+    return ("turn" if just_came else "stuck"), FITS
+
+
+def unread_pods(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
+    """What the answer that no other pods wait leans on: having read all pods."""
+    gap = audited.cluster.gap("Pod")
+    return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
+
+
+def is_left_alone(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
+    """Whether for certain nobody tried it for longer than any refused pod is left alone."""
+    seconds = untried_seconds(waiting.pod, audited)
+    return seconds is not None and seconds > audited.thresholds.flushed_seconds
+
+
+def victims_of(report: Explanation, audited: ReplayedCluster) -> tuple[TerminatingVictim, ...]:
+    """The pods that leave so that this one may come."""
+    if report.preemption is None:
+        return ()
+    pods = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
+    return tuple(_victim(pod, audited) for pod in pods if pod is not None)
+
+
+def _victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
+    """Whoever is asked to go has its grace period from then on: metadata.deletionTimestamp is the end of it."""
+    due = pod.metadata.deletion_timestamp or ""
+    seconds = audited.seconds_since(due)
+    late = seconds is not None and seconds > audited.thresholds.overdue_seconds
+    grace = pod.spec.termination_grace_period_seconds
+    return TerminatingVictim(
+        pod=pod.key,
+        node=pod.spec.node_name,
+        asked=earlier(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
+        due=due,
+        overdue=age(due, audited.now) if late else "",
+    )
+
+
+def schedulers_of_gangs(cluster: Cluster) -> frozenset[str]:
+    """The names that pods of Volcano's PodGroups give: whoever made these runs a scheduler for them."""
+    groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
+    templates = cluster.pods.alive().templates if groups else ()
+    return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_named(pod)))
+
+
+def _named(pod: Pod) -> Iterator[tuple[str, str]]:
+    return ((key.namespace, key.name) for key in gangs_of(pod) if key.project is GangProject.VOLCANO)

@@ -1,0 +1,82 @@
+"""``--watch``: the same question asked again whenever the live cluster changes, answered when the answer does."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.forms import PICTURES, TEMPLATES
+from kschedctl.cli.options import Scope, Source
+from kschedctl.cli.source import NOTHING_MORE, LiveKinds, as_told, connection, tell, wishes
+from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.pending_report import PendingPods
+from kschedctl.commands.explain.report import Explanation
+from kschedctl.errors import UsageError
+from kschedctl.reports.not_created import NotCreated
+
+DATA = ("json", "yaml", "name", "csv", *TEMPLATES)
+
+
+def watched(
+    source: Source, scope: Scope, form: str, answer: Callable[[Cluster], Answer], live: LiveKinds = NOTHING_MORE
+) -> int:
+    """Print the answer each time that the verdict changes, until a single pod is bound; the last exit code.
+
+    Raises KschedctlError, also when the pod that was asked about is gone.
+    """
+    if form in PICTURES:
+        raise UsageError(f"-o {form} is a picture of one moment", where="--watch")
+    if not source.live:
+        raise UsageError("only a live cluster can be watched", where="--watch")
+    said: object = None
+    code = 0
+    for cluster in followed(source, scope.namespace, live):
+        latest = answer(cluster)
+        verdict = _verdict(latest)
+        if verdict != said:
+            _print(latest, again=said is not None)
+            said, code = verdict, latest.exit_code
+        if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
+            break
+    return code
+
+
+def followed(
+    source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE, every: float = math.inf
+) -> Iterator[Cluster]:
+    """The live cluster, then again after each burst of changes, or so many seconds without. Raises KschedctlError."""
+    from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
+
+    connected = connection(source)
+    follower = Follower(connected.server, read_live(connected, wishes(source, namespace, live=live)), every=every)
+    tell(follower.reading.cluster())
+    yield from (as_told(cluster, source) for cluster in follower.clusters())
+
+
+def _verdict(answer: Answer) -> object:
+    """What of an answer is worth saying again when it is another."""
+    document = answer.document
+    if isinstance(document, Explanation):
+        chosen = document.preemption.tied if document.preemption else ()
+        line = document.message or document.headline  # the headline tells amounts, which change all the time
+        return document.verdict, line, document.best, chosen, document.not_replayed, _lacking(document.not_created)
+    if isinstance(document, PendingPods):
+        groups = tuple((group.verdict, group.cause, group.pods) for group in document.groups)
+        return groups, document.elsewhere > 0, tuple(map(_lacking, document.not_created))
+    return answer.content()
+
+
+def _lacking(lacking: NotCreated | None) -> object:
+    """How many pods could not be created."""
+    return lacking and (lacking.workload, lacking.wanted, lacking.there, lacking.past)
+
+
+def _print(answer: Answer, again: bool) -> None:
+    if again and answer.format not in DATA:
+        sys.stdout.write(f"\n--- {datetime.now():%H:%M:%S}\n")
+    sys.stdout.write(str(answer.content()))
+    sys.stdout.flush()

@@ -1,0 +1,49 @@
+"""``failures``: what the loss of nodes costs."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cluster import Cluster
+from kschedctl.commands.failures import losses as failing
+from kschedctl.commands.failures.report import Failures
+from kschedctl.commands.whatif.one_more_node import with_more_nodes
+from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+
+
+def failures(
+    cluster: Cluster,
+    unit: str = "zone",
+    *,
+    pairs: bool = False,
+    seed: int = 0,
+    runs: int = 1,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
+) -> Failures:
+    """What would no longer fit if any one ``unit`` (node, zone or pool) were lost, or with ``pairs`` any two at once.
+
+    The other arguments, and ``remedy`` for the worst loss, as for ``drain``. Raises UsageError, ConfigurationError.
+
+    >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
+    >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
+    >>> str(failures(Cluster.from_objects(nodes), "zone"))
+    'N-1 safe per zone: yes (2 losses tried, 0 with consequences)'
+    """
+    options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
+    report = failing.failures(cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options)
+    return replace(report, remedy=_remedy(report, cluster, options))
+
+
+def _remedy(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
+    """The worst loss with more nodes like those that are left of the same pools, if that is enough."""
+    worst = report.failures[0] if report.failures else None
+    if worst is None or not worst.unplaced or report.interrupted:
+        return None
+    lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
+    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, options, gone=True)

@@ -1,0 +1,58 @@
+"""``kschedctl failures``: what would no longer fit if a node, a zone or a pool were lost?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import answer
+from kschedctl.cli.next_commands import after_remedy
+from kschedctl.cli.option_groups.drawn import Drawn
+from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.source import Asked, clusters
+from kschedctl.commands import failures as library
+from kschedctl.commands.failures.report import Failures
+from kschedctl.errors import UsageError
+from kschedctl.replay.parallel import Progress, Workers
+
+EXAMPLES = (
+    "kschedctl failures --zones",
+    "kschedctl failures --nodes --snapshot prod.ksnap -o json",
+    "kschedctl failures --zones -o svg > losses.svg",
+)
+
+
+@with_options
+def failures(
+    *,
+    source: Source,
+    run: RunOptions,
+    result: Drawn,
+    extending: Extending,
+    nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
+    zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn (this is the default).")] = False,
+    pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Lose two at once; alone: every two nodes.")] = False,
+) -> Answer:
+    """What would no longer fit if a node, a zone or a pool were lost?
+
+    The pods that controllers recreate pass the scheduling queue on the remaining nodes; PodDisruptionBudgets do not
+    protect against failures. Pods that are already pending do not count. Worst losses first. Exits with 0 if the
+    cluster survives the loss of any one. With --runs, pods come back in several orders, those of Jobs last.
+    """
+    chosen = [unit for unit, wanted in (("node", nodes), ("zone", zones), ("pool", pools)) if wanted]
+    if len(chosen) > 1:
+        raise UsageError("--nodes, --zones and --pools are different questions", hint="ask one of them")
+    unit = chosen[0] if chosen else ("node" if pairs else "zone")
+    options = run.options()
+
+    def ask(asked: Asked, workers: Workers, progress: Progress) -> Failures:
+        return library.failures(asked.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
+
+    with extending.calling() as options["call_extender"]:
+        following = after_remedy(run, extending.arguments())
+        return answer(run, result, clusters(source), ask, lambda report: report.safe, following=following)

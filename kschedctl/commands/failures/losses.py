@@ -1,0 +1,205 @@
+"""Every node, zone or pool lost in turn: which pods would not fit any more, and which loss is the worst.
+
+The nodes are gone, with the pods on them; the pods that controllers make anew pass the queue on what is left.
+Disruption budgets do not protect from failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from random import Random
+
+import numpy as np
+
+from kschedctl.admission.node_selector import SELECTOR
+from kschedctl.admission.tolerations import DEFAULTS, WHITELIST
+from kschedctl.api.arrays import Bools, Position, positions_of
+from kschedctl.api.copying import replace
+from kschedctl.api.node_pools import pool_of
+from kschedctl.api.ownership import owner_of
+from kschedctl.cluster import Cluster
+from kschedctl.commands.failures.report import Failure, Failures
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.edits import by_group, returns, zone_of
+from kschedctl.replay.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
+from kschedctl.replay.over_runs import over_runs
+from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.replay.placements import pending_groups, pod_counts
+from kschedctl.replay.settling import run_on, victims
+from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.unknown import of_simulation, together
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+
+UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
+    "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
+    "zone": lambda cluster: by_group(cluster, zone_of),
+    "pool": lambda cluster: by_group(cluster, pool_of),
+}
+"""What can fail -> the nodes of each."""
+MOST_PAIRS = 200_000
+DECIDING = frozenset((SELECTOR, DEFAULTS, WHITELIST))
+"""Annotations of namespaces by which admission refuses pods."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is lost at once; ``seed`` decides ties, and where pods come back ``in_any_order`` that order too."""
+
+    name: str
+    nodes: tuple[str, ...]
+    seed: int = 0
+    in_any_order: bool = False
+
+
+def losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
+    """Every unit by itself, or every two of them. Raises UsageError where nodes have no such unit, or too few."""
+    units = UNITS[unit](cluster)
+    if not units:
+        raise UsageError(
+            f"no node tells its {unit}", hint="nodes have no label for it" if cluster.nodes else "no nodes"
+        )
+    if not pairs:
+        return [Loss(name, tuple(nodes)) for name, nodes in units.items()]
+    if len(units) < 2:
+        raise UsageError(f"there is one {unit} only, and no two to lose")
+    if comb(len(units), 2) > MOST_PAIRS:
+        what = f"{comb(len(units), 2):,} pairs of {unit}s are too many to try"
+        raise UsageError(what, hint="ask for pairs of zones or of pools")
+    return [Loss(f"{a} + {b}", (*units[a], *units[b])) for a, b in combinations(units, 2)]
+
+
+def failures(
+    cluster: Cluster,
+    unit: str = "zone",
+    *,
+    pairs: bool = False,
+    seed: int = 0,
+    runs: int = 1,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
+) -> Failures:
+    """The losses of every ``unit``, a key of UNITS, the worst first. Raises UsageError, InputError."""
+    shared = SharedCluster(cluster, sampling, call_extender)
+    workers = those_who_may_ask(workers, call_extender)
+    what = losses(cluster, unit, pairs)
+    trials = [replace(loss, seed=seed + run, in_any_order=run > 0) for loss in what for run in range(runs)]
+    results = run_all(lose, shared, trials, workers, progress.begin("Failures", len(trials)))
+    by_loss = ([f for f in results.found[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
+    ranked = sorted((_worst(some) for some in by_loss if some), key=_badness, reverse=True)
+    worst = [*ranked[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
+    lost = {name for loss in what for name in loss.nodes}
+    return Failures(
+        unit=f"pair of {unit}s" if pairs else unit,
+        scenarios=len(what),
+        safe=all(failure.safe for failure in worst) and not results.interrupted,
+        seed=seed,
+        failures=tuple(worst),
+        outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
+        search_start=search_start(sampling, len(cluster.nodes), seed),
+        **cluster_basis(together(failure.unknown for failure in worst), shared.scheduler),
+        interrupted=results.interrupted,
+        runs=runs,
+    )
+
+
+def _badness(failure: Failure) -> tuple[int, ...]:
+    refused = sum(workload.missing or 0 for workload in failure.not_created)
+    return failure.unplaced + refused, failure.evicted, failure.lost, failure.displaced
+
+
+def _worst(runs: Sequence[Failure]) -> Failure:
+    """The worst of several runs, and how the others differ."""
+    spreads = over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
+    by_workload = unplaced_over_runs([run.reasons for run in runs])
+    unknown, proven = together(run.unknown for run in runs), most_in_no_order(run.in_no_order for run in runs)
+    return replace(
+        max(runs, key=_badness),
+        over_runs=spreads,
+        unplaced_over_runs=by_workload,
+        in_no_order=proven,
+        unknown=unknown,
+    )
+
+
+def lose(shared: SharedCluster, loss: Loss) -> Failure:
+    """One loss."""
+    view, (made_anew, bare) = shared.scheduler.view, shared.once(_fates)
+    gone = np.zeros(len(view.nodes), np.bool_)
+    gone[[view.nodes.index[name] for name in loss.nodes]] = True
+    there = np.append(gone, False)[view.node]
+    displaced = positions_of(there & made_anew)
+    not_created, refused = _not_created(view, positions_of(there), displaced)
+    simulation = Simulation(shared.scheduler, view.without(gone), seed=loss.seed, sampling=shared.sampling)
+    simulation.release(positions_of(there))
+    emptied = simulation.view.fork() if loss.in_any_order else None
+    if loss.in_any_order:
+        displaced = order_of_return(simulation, displaced, Random(loss.seed))
+    outcomes = run_on(simulation, [position for position in displaced if position not in refused])
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    after = np.zeros_like(view.requested)
+    after[~gone] = simulation.view.requested
+    return Failure(
+        name=loss.name,
+        nodes=loss.nodes,
+        displaced=len(displaced),
+        unplaced=sum(outcome.row < 0 for outcome in outcomes),
+        evicted=len(victims(outcomes)),
+        lost=int((there & bare).sum()),
+        reasons=pending_groups(simulation, outcomes, {}),
+        in_no_order={} if emptied is None else in_no_order(Simulation(shared.scheduler, emptied), outcomes),
+        **pod_counts(view, view.requested, after),
+        unknown=of_simulation(simulation),
+        not_created=not_created,
+    )
+
+
+def _not_created(
+    view: Fork, gone: Sequence[Position], displaced: Sequence[Position]
+) -> tuple[tuple[NotCreated, ...], set[Position]]:
+    """The displaced pods that admission refuses once all that were lost are gone; their positions, too."""
+    cluster, pods = view.cluster, view.pods.objects
+    bounded = _bounded(cluster)
+    if not bounded:
+        return (), set()
+    going = {at: pod for at in gone if (pod := pods[at]).metadata.namespace in bounded}
+    coming = {at: going[at] for at in displaced if at in going}
+    admissions = Admissions(cluster, {})
+    refused = admissions.come_again(going.values(), coming.values())
+    keys = {pod.key for pod, _ in refused}
+    lacking = admissions.by_workload(coming.values(), refused)
+    return tuple(lacking), {at for at, pod in coming.items() if pod.key in keys}
+
+
+def _bounded(cluster: Cluster) -> set[str]:
+    """The namespaces in which a pod that was admitted once may be refused now."""
+    limited = {quota.metadata.namespace for quota in cluster.resource_quotas}
+    limited |= {limits.metadata.namespace for limits in cluster.limit_ranges}
+    changed = (
+        namespace.metadata
+        for namespace in cluster.namespaces
+        if namespace.metadata.deletion_timestamp or not DECIDING.isdisjoint(namespace.metadata.annotations)
+    )
+    return limited | {meta.name for meta in changed}
+
+
+def _fates(shared: SharedCluster) -> tuple[Bools, Bools]:
+    """(P,) each: the pods that are made anew when their node is lost, and those that are lost with it."""
+    return fates(shared.scheduler.view)
+
+
+def fates(view: Fork) -> tuple[Bools, Bools]:
+    """(P,) each: the pods made anew when their node is lost, and those lost with it; looked up once for pods alike."""
+    anew = view.pods.where(lambda info: returns(info.pod))
+    bare = view.pods.where(lambda info: not info.terminating and owner_of(info.pod).kind == "Pod")
+    return anew[view.pods.info], bare[view.pods.info]

@@ -1,0 +1,41 @@
+"""``kschedctl latency``: how long does kube-scheduler take, and what holds it up?"""
+
+from __future__ import annotations
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Context, Kubeconfig, Source, with_options
+from kschedctl.cli.source import connection
+from kschedctl.commands import latency as library
+from kschedctl.commands.audit.judging import DrawnJudged
+from kschedctl.commands.audit.latency.options import MetricsOptions
+from kschedctl.commands.audit.next_commands import about_findings
+
+EXAMPLES = (
+    "kubectl get --raw $SCHEDULER/proxy/metrics | kschedctl latency --metrics -",
+    "kschedctl latency --metrics monday.txt --metrics tuesday.txt",
+    "kschedctl latency --metrics https://127.0.0.1:10259/metrics --window 60s",
+    "kschedctl latency --prometheus http://127.0.0.1:9090 --window 6h",
+)
+
+
+@with_options
+def latency(
+    *,
+    metrics: MetricsOptions,
+    shown: DrawnJudged,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> Answer:
+    """How long does kube-scheduler take, and what holds it up?
+
+    Quantiles of attempts, extension points, plugins, binding and of pods' way from the queue to a node, estimated as
+    PromQL's histogram_quantile does; queues, preemption, cache and hints; a verdict about each, and what likely helps.
+    One text tells of the time since the scheduler started; kubectl get --raw prints one, of
+    /api/v1/namespaces/kube-system/pods/https:NAME:10259/proxy/metrics. Native histograms come from Prometheus alone: in
+    the text of a /metrics there are only classic ones, and the protobuf form is not read. A URL that is a proxy of the
+    kubeconfig's API server is read with its credentials; no others are sent but those of the URL and the token file.
+    """
+    limits = metrics.limits()
+    source = Source(kubeconfig=kubeconfig, context=context)
+    section = library.latency(metrics.measured(lambda: connection(source)), limits)
+    return shown.judged(section, about_findings(source, section))

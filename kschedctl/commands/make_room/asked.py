@@ -1,0 +1,41 @@
+"""The pods that a question about room is about: one that waits, with its group, or all that wait of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import owner_of
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.asked_pod import AskedPod, groups_of
+from kschedctl.replay.edits import added
+
+
+def waiting_with(asked: Sequence[AskedPod]) -> tuple[Cluster, list[str]]:
+    """The cluster with the pods that are asked about, and these, ``namespace/name``. Raises UsageError for several
+    clusters, and for a pod that has a node.
+    """
+    cluster, keys = asked[0].scheduler.cluster, dict[str, None]()
+    for other in asked:
+        pod = other.pod
+        if pod.spec.node_name:
+            raise UsageError(f"{pod.key} has a node already: {pod.spec.node_name}", hint="name a pod that waits")
+        if other.scheduler.cluster is not asked[0].scheduler.cluster:
+            raise UsageError("these pods come in different ways", hint="name one of them")
+        if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
+            cluster = added(cluster, [pod])
+        keys |= dict.fromkeys([pod.key, *(other.key for other in _others(other, cluster))])
+    return cluster, list(keys)
+
+
+def _others(asked: AskedPod, cluster: Cluster) -> list[Pod]:
+    """Other pods that wait and are of its group, or of the workload that it stands for."""
+    mine, groups = owner_of(asked.pod), groups_of(asked.pod)
+    return [
+        pod
+        for pod in cluster.unbound_pods()
+        if pod.metadata.deletion_timestamp is None
+        and not pod.terminated
+        and ((asked.note and owner_of(pod) == mine and mine.kind != "Pod") or groups & groups_of(pod))
+    ]

@@ -1,0 +1,107 @@
+"""``kschedctl make-room``: which pods have to move so that these fit?"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+import typer
+
+from kschedctl.cli import subjects
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.inquiry import read_inquiry
+from kschedctl.cli.manifests import read_manifests
+from kschedctl.cli.option_groups.drawn import DrawnUntabled
+from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.references import are_pods
+from kschedctl.cli.run_options import WorkOptions, exit_code
+from kschedctl.cli.source import WHAT_EVICTIONS_END
+from kschedctl.commands import make_room as library
+from kschedctl.commands.make_room.report import MakeRoom
+from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.parallel import Progress, Workers
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+
+EXAMPLES = (
+    "kschedctl make-room ml/train-0",
+    "kschedctl make-room deploy/web -n shop --keep tier=db",
+    "kschedctl make-room -f train.yaml --pool gpu --max-moves 2 --jobs 4",
+    "kschedctl make-room ml/train-0 --snapshot prod.ksnap -o json",
+)
+
+
+class How(TypedDict):
+    """How the search is run."""
+
+    seed: int
+    call_extender: CallExtender | None
+    workers: Workers
+    progress: Progress
+
+
+@with_options
+def make_room(
+    *,
+    source: Source,
+    scope: Scope,
+    view: DrawnUntabled,
+    extending: Extending,
+    work: WorkOptions,
+    pods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+    ] = None,
+    max_moves: Annotated[
+        int, typer.Option("--max-moves", metavar="N", min=1, max=3, help="Most moves for each pod.")
+    ] = 3,
+    keep: Annotated[
+        str, typer.Option("--keep", metavar="SELECTOR", help="Pods that match this label selector stay where they are.")
+    ] = "",
+    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Move only pods of this node pool.")] = "",
+    seconds: Annotated[
+        int,
+        typer.Option(
+            "--search-seconds", metavar="NUMBER", min=1, help="Stop searching for plans after this many seconds."
+        ),
+    ] = 10,
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0,
+) -> Answer:
+    """Which pods have to move so that these fit, in which order, and where does each go?
+
+    The fewest evictions, then those of the least priority: within PodDisruptionBudgets, of pods that a controller
+    recreates, each of which kube-scheduler places elsewhere before the next is evicted. Every step is replayed, with
+    the nodes cordoned that are to take the pods. Without a POD: all pods of the manifests of -f. Nothing is executed.
+    """
+    wishes = RoomWishes(max_moves, keep, pool, seconds)
+    with extending.calling() as call_extender, bars() as shown:
+        how = How(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
+        if pods:
+            report = library.room_for_asked(_asked(source, scope, tuple(pods)), wishes, **how)
+        else:
+            report = _for_manifests(source, scope, wishes, how)
+    return view.answer(report, exit_code(report.fits, report.interrupted, report.undecided))
+
+
+def _asked(source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod]:
+    """Raises KschedctlError."""
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words), live=WHAT_EVICTIONS_END)
+    inquiry = inquiry.asking_for(scope.scheduler_name)
+    return subjects.named(inquiry, words, scope, source)
+
+
+def _for_manifests(source: Source, scope: Scope, wishes: RoomWishes, how: How) -> MakeRoom:
+    """All pods that the manifests bring. Raises KschedctlError."""
+    if not source.filename:
+        raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
+    if len(source.snapshot) > 1:
+        raise UsageError("room is made in one cluster", hint="name one --snapshot")
+    (given,) = read_manifests(source, scope.namespace, WHAT_EVICTIONS_END).values()
+    if not given.manifests:
+        hint = "name a pod that waits; what has a UID or a node is part of the cluster"
+        raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
+    with in_files(given.places):
+        return library.room_for_manifests(given.cluster, given.manifests, wishes, written=given.written, **how)

@@ -1,0 +1,129 @@
+"""The plan of a room as the document that users see, and as commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kschedctl.api.arrays import Position, Row
+from kschedctl.api.ownership import owner_of
+from kschedctl.commands.make_room.fragmentation import fragmented
+from kschedctl.commands.make_room.movable import leaves_scratch
+from kschedctl.commands.make_room.report import HeldPods, MakeRoom, PlacedPod, PodMove, SearchedPlans
+from kschedctl.commands.make_room.room import PlanPart, RoomMaking, never_tried
+from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.job_limits import is_of_job
+from kschedctl.replay.missing_storage_classes import MissingStorageClasses
+from kschedctl.replay.pool_changes import pool_changes
+from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.unknown import of_simulation
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+
+def document(room: RoomMaking) -> MakeRoom:
+    """The room as it was made."""
+    view, pods = room.before.view, room.before.view.pods.objects
+    missing = [pods[position].key for position in room.wanted if position not in room.rows]
+    simulation = room.stage.simulation()
+    leans_on = (Dependency("PodDisruptionBudget", Effect.EITHER),) if room.searches else ()
+    if any(is_of_job(pods[move.position]) for part in room.parts for move in part.moved):
+        leans_on = (*leans_on, Dependency("Job", Effect.EITHER))
+    return MakeRoom(
+        pods=tuple(pods[position].key for position in room.wanted),
+        fits=not missing,
+        moves=tuple(move for part in room.parts for move in _moves(room, part)),
+        placed=tuple(PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.rows.items()),
+        also_placed=tuple(
+            PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.besides.items()
+        ),
+        missing=tuple(missing),
+        message=_message(simulation, missing),
+        cause=_cause(simulation, missing),
+        preempts=_preempts(room),
+        commands=tuple(command for part in room.parts for command in _commands(room, part)),
+        pools=pool_changes(room.before.view, simulation.view) if room.parts else (),
+        fragmented=tuple(fragmented(room.searches[0])) if room.searches else (),
+        held=tuple(HeldPods(why, count) for why, count in sorted(room.held.items(), key=lambda item: -item[1])),
+        searched=_searched(room),
+        interrupted=room.interrupted,
+        **cluster_basis(of_simulation(simulation, *leans_on), room.before.scheduler),
+    )
+
+
+def _moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
+    view = room.before.view
+    for (position, source, target, tied), targets in zip(part.moved, part.targets, strict=True):
+        pod = view.pods.objects[position]
+        yield PodMove(
+            pod=pod.key,
+            workload=str(owner_of(pod)),
+            source=view.nodes.names[source],
+            target=view.nodes.names[target],
+            tied=tied,
+            others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
+            priority=int(view.pods.priority[view.pods.info[position]]),
+            budgets=room.simulation.budgets.selecting(position),
+            loses="what is in its emptyDir volumes" if leaves_scratch(pod) else "",
+        )
+
+
+def _commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
+    """What is typed, one line after the other; each eviction is asked of the API server, which heeds budgets.
+
+    Nodes that are cordoned already stay so.
+    """
+    nodes, pods = room.before.view.nodes.objects, room.before.view.pods.objects
+    emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
+    yield from (kubectl.run("cordon", nodes[row].metadata.name) for row in emptied)
+    cordoned: Row | None = None
+    for position, source, _, _ in part.moved:
+        if cordoned is not None and cordoned != source:
+            yield kubectl.run("uncordon", nodes[cordoned].metadata.name)
+            cordoned = None
+        if cordoned is None and source not in emptied and not nodes[source].spec.unschedulable:
+            cordoned = source
+            yield kubectl.run("cordon", nodes[source].metadata.name)
+        yield kubectl.evict(pods[position])
+    left = emptied if cordoned is None else [cordoned, *emptied]
+    yield from (kubectl.run("uncordon", nodes[row].metadata.name) for row in left)
+
+
+def _preempts(room: RoomMaking) -> tuple[str, ...]:
+    """Whom kube-scheduler would evict for the first pod that needs room, as it would not wait for the plan."""
+    if not room.searches:
+        return ()
+    stage = replace(room.before, view=room.before.view.fork())
+    outcome = stage.simulation().attempt(room.searches[0].wanted)
+    pods = room.before.view.pods.objects
+    return tuple(pods[victim].key for victim in outcome.victims) if outcome else ()
+
+
+def _cause(simulation: Simulation, missing: Sequence[str]) -> str:
+    """Return which StorageClass the first pod that fits nowhere names in vain, an empty string if it names none."""
+    pods = simulation.view.pods
+    return (
+        MissingStorageClasses(simulation.view.cluster).explain(pods.objects[pods.index[missing[0]]]) if missing else ""
+    )
+
+
+def _message(simulation: Simulation, missing: Sequence[str]) -> str:
+    """kube-scheduler's words for the first pod that fits nowhere with what could be moved."""
+    if not missing:
+        return ""
+    position = Position(simulation.view.pods.index[missing[0]])
+    return never_tried(simulation, position) or simulation.message(position)
+
+
+def _searched(room: RoomMaking) -> SearchedPlans | None:
+    if not room.searches:
+        return None
+    last = room.searches[-1]
+    return SearchedPlans(
+        max_moves=room.wishes.most,
+        plans=sum(search.tried for search in room.searches),
+        nodes=0 if last.helped is None else int(last.helped.sum()),
+        movable=len(last.movable.pods),
+        complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
+        timed_out=any(search.timed_out for search in room.searches),
+    )

@@ -1,0 +1,94 @@
+"""The page of MakeRoom: who moves in which order and what to type, or why nobody's move helps."""
+
+from __future__ import annotations
+
+from kschedctl.api.resource_names import alike
+from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PodMove
+from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
+from kschedctl.render.sections import caveats, interruption, pools_before_and_after
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
+from kschedctl.text.counts import counted, first_few
+
+
+def make_room_page(report: MakeRoom, style: Style) -> Page:
+    """All sections that have something to say."""
+    verdict, pods, sentence = report.first_line()
+    tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.fits else Tone.BAD
+    partial = len(report.moves) > 0 and not report.fits
+    return (
+        *interruption(report.interrupted, "the plan so far"),
+        paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *_preempting(report),
+        *_fragmented(report),
+        *_moves(report, style, "Moves, one after the other"),
+        *listed(report.placed, style, title="Fits then") * (len(report.moves) > 0),
+        *listed(report.also_placed, style, title="Other pods that wait, and get a node as well"),
+        *pools_before_and_after(report.pools, style),
+        *_missing(report),
+        *_tried(report, style),
+        *_commands(report),
+        *((paragraph("These moves make room for a part of the pods."),) if partial else ()),
+    )
+
+
+def moves_sections(report: MakeRoom, style: Style) -> Page:
+    """The plan beside other fixes of a pod."""
+    return (*_moves(report, style, f"Or move {counted(len(report.moves), 'pod')}"), *_commands(report))
+
+
+def _moves(report: MakeRoom, style: Style, title: str) -> Page:
+    return listed(report.moves, style, {"target": _replayed}, numbered="step", title=title, full=False)
+
+
+def _replayed(move: PodMove) -> Marked:
+    """Where the pod goes, in a step that was replayed on top of those before it."""
+    return Marked(f"✓ {move.target}", Tone.GOOD)
+
+
+def _commands(report: MakeRoom) -> Page:
+    if not report.moves:
+        return ()
+    return section("Commands: the next once the evicted pod runs again", *map(Command, report.commands))
+
+
+def _preempting(report: MakeRoom) -> Page:
+    if not report.preempts:
+        return ()
+    pods = counted(len(report.preempts), "pod")
+    sentence = f"kube-scheduler evicts {pods} itself as soon as it tries this one: {first_few(report.preempts)}"
+    return (paragraph(Marked("Preempts:", Tone.WARNING), sentence),)
+
+
+def _fragmented(report: MakeRoom) -> Page:
+    return tuple(paragraph(Marked("Fragmented:", Tone.WARNING), _scattered(resource)) for resource in report.fragmented)
+
+
+def _scattered(fragmented: FragmentedResource) -> str:
+    free, on_one, asked = alike(fragmented.resource, fragmented.free, fragmented.on_one, fragmented.requested)
+    nodes = counted(fragmented.nodes, "node")
+    return f"{fragmented.resource}: {free} free on {nodes}, {on_one} at most on one, {asked} requested"
+
+
+def _missing(report: MakeRoom) -> Page:
+    if not report.missing or not report.message:
+        return ()
+    cause = (paragraph(Marked(report.cause, Tone.BAD)),) if report.cause else ()
+    message = paragraph(Marked(report.message, Tone.VERBATIM))
+    return section(f"Without a node: {first_few(report.missing)}", *cause, message)
+
+
+def _tried(report: MakeRoom, style: Style) -> Page:
+    """What was looked at, where nothing was found."""
+    searched = report.searched
+    if report.fits or searched is None:
+        return ()
+    timed_out = ("the search ran out of time: --search-seconds gives it more",) if searched.timed_out else ()
+    counts = (
+        *timed_out,
+        f"{counted(searched.movable, 'pod')} may be moved",
+        f"without them it would fit on {counted(searched.nodes, 'node')}",
+        f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",
+    )
+    return (*section("Tried", Bullets(counts)), *listed(report.held, style, title="Pods that may not be moved"))

@@ -1,0 +1,91 @@
+"""``kschedctl mcp``: the questions about a cluster as tools for agents."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.source import EVERYTHING, load, time_of
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.sources.documents.documents import read_content
+from kschedctl.sources.documents.files import open_file
+
+EXAMPLES = (
+    "kschedctl mcp",
+    "kschedctl mcp --snapshot prod.ksnap",
+    "kschedctl mcp --http 127.0.0.1:8000 --token-file token",
+)
+TOKEN = "KSCHEDCTL_MCP_TOKEN"
+FRESH_SECONDS = 30
+"""A live cluster is read again for a question that comes later."""
+
+
+@dataclass
+class ServedCluster:
+    """What the options name, read when it is asked about first; a live cluster again after a while."""
+
+    source: Source
+    _cluster: Cluster | None = None
+    _read: float = field(default=0.0)
+
+    def __call__(self) -> tuple[Cluster, str]:
+        """The cluster and its time. Raises KschedctlError."""
+        old = self.source.live and time.monotonic() - self._read > FRESH_SECONDS
+        if self._cluster is None or old:
+            self._cluster, self._read = load(self.source, live=EVERYTHING), time.monotonic()
+        return self._cluster, time_of(self._cluster, self.source)
+
+
+@with_options
+def mcp(
+    *,
+    source: Source,
+    http: Annotated[
+        str, typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of stdin and stdout.")
+    ] = "",
+    token_file: Annotated[
+        str, typer.Option("--token-file", metavar="FILE", help=f"The token for --http.  [default: ${TOKEN}]")
+    ] = "",
+) -> int:
+    """Serve the questions about this cluster to agents, by the Model Context Protocol.
+
+    Tools explain pods, list pending ones, find fixes and simulate; none changes anything, and only the cluster that the
+    options name is read. Answers are summaries of at most 12 KB with a link to the full document. Over HTTP clients
+    send the token as Authorization: Bearer. Needs the extra mcp: pip install 'kschedctl[mcp]'.
+    """
+    try:
+        from kschedctl.commands.mcp import server, transports  # noqa: PLC0415 - extra "mcp"
+    except ImportError as error:
+        raise UsageError(f"mcp needs the SDK of MCP: {error}", hint="pip install 'kschedctl[mcp]'") from None
+    served = server.McpServer(ServedCluster(source))
+    if not http:
+        transports.over_stdio(served)
+        return 0
+    host, port = _address(http)
+    transports.over_http(served, host, port, _token(token_file))
+    return 0
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Raises UsageError."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise UsageError(f"--http {text}: not HOST:PORT", hint="127.0.0.1:8000")
+    return host.strip("[]"), int(port)
+
+
+def _token(file: str) -> str:
+    """Raises UsageError where there is none, InputError."""
+    token = os.environ.get(TOKEN, "")
+    if file:
+        with open_file(file) as reader:
+            token = read_content(reader).text
+    if not (token := token.strip()):
+        raise UsageError("--http needs a token", hint=f"--token-file FILE, or {TOKEN}")
+    return token

@@ -1,0 +1,25 @@
+"""``packing``: which free capacity is stranded."""
+
+from __future__ import annotations
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit import signed
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.packing.emptying import Limits
+from kschedctl.commands.audit.packing.report import PackingSection
+from kschedctl.commands.audit.packing.section import USUAL, packing_section
+from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.scheduler.scheduler import Scheduler
+
+
+def packing(cluster: Cluster, *, nodes: int | None = None, progress: Progress = UNSEEN) -> PackingSection:
+    """Which free capacity is stranded, and which nodes could go?
+
+    ``nodes``: how many to try to empty, 0 for all; else a few, as far as few pods move.
+
+    >>> import kschedctl
+    >>> packing(kschedctl.Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])).state
+    'sound'
+    """
+    limits = USUAL if nodes is None else Limits(nodes, pods=0)
+    return signed(packing_section(AuditedCluster(Scheduler(cluster), progress=progress), limits))

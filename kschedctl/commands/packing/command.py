@@ -1,0 +1,52 @@
+"""``kschedctl packing``: which free capacity is stranded, and which nodes could go?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.source import load
+from kschedctl.commands import packing as library
+from kschedctl.commands.audit.judging import DrawnJudged
+from kschedctl.commands.audit.next_commands import about_findings
+from kschedctl.commands.audit.packing.section import USUAL
+from kschedctl.errors import UsageError
+
+EXAMPLES = (
+    "kschedctl packing",
+    "kschedctl packing --snapshot prod.ksnap --nodes 100",
+    "kschedctl packing --demo --nodes 0 -o wide",
+)
+
+
+@with_options
+def packing(
+    *,
+    source: Source,
+    shown: DrawnJudged,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            "--nodes",
+            metavar="NUMBER",
+            help=f"Nodes to try to empty; 0: all.  [default: {USUAL.nodes}, moving up to {USUAL.pods} pods]",
+            show_default=False,
+        ),
+    ] = -1,
+) -> Answer:
+    """Which free capacity is stranded, and which nodes could go?
+
+    Capacity is stranded if its node takes none of the pods that wait or usually run there. Then nodes are drained one
+    after the other, as by kschedctl drain, emptiest first: a greedy choice, so another order may empty more. Pending
+    pods that fit are placed first. Nodes that are cordoned, nominated or of the control plane are left out.
+    """
+    if nodes < -1:
+        raise UsageError(f"--nodes {nodes}: a number of nodes, or 0")
+    cluster = load(source)
+    with bars() as progress:
+        section = library.packing(cluster, nodes=None if nodes == -1 else nodes, progress=progress)
+        return shown.judged(section, about_findings(source, section))

@@ -1,0 +1,36 @@
+"""``pools``: which node pools there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.cluster import Cluster
+from kschedctl.commands.pools import pool_reports
+from kschedctl.commands.pools.pool_groups import PoolGroups
+from kschedctl.commands.pools.report import NodePools
+from kschedctl.fixes.new_node import has_groups, node_groups
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.cluster import moment_of
+
+
+def pools(
+    cluster: Cluster,
+    groups: Sequence[JsonObject] = (),
+    *,
+    pool_label: str = "",
+    where: str = "",
+    now: str = "",
+) -> NodePools:
+    """The node pools by name, what their nodes are like, what is free on them, and how many pods wait for more.
+
+    ``groups``, ``pool_label``, ``where``: as for ``scale_up``. ``now``: the RFC 3339 time for the budgets of
+    Karpenter's NodePools; when the cluster was read. Raises InputError.
+
+    >>> str(pools(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}]), now="2026-01-01T00:00:00Z"))
+    '1 pool, 1 node 0 pending pods'
+    """
+    given, now = Given(groups, {}, pool_label, where), now or moment_of(cluster)
+    found = PoolGroups(cluster, node_groups(cluster, given), now) if has_groups(cluster, given) else None
+    return pool_reports.pools(Scheduler(cluster), now, found)

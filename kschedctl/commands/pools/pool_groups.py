@@ -1,0 +1,56 @@
+"""Node groups of the Cluster Autoscaler beside the pools: their limits, and the pods that wait for their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kschedctl.api.copying import replace
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun
+from kschedctl.autoscaling.node_groups.found import NodeGroups
+from kschedctl.cluster import Cluster
+from kschedctl.commands.pools.report import PoolReport
+from kschedctl.replay.pools import Pools
+from kschedctl.snapshot.fork import Fork
+
+
+class PoolGroups:
+    """``told``: all that is known of the groups; ``faults``: what makes no sense of them. Raises InputError."""
+
+    def __init__(self, cluster: Cluster, told: NodeGroups, now: str) -> None:
+        self.told = told
+        self._read = read_groups(told.groups)
+        flags, faults = read_options(told.options)
+        self.faults = (*told.faults, *self._read.faults, *faults)
+        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, told.active)
+
+    def over(self, by_label: Pools, view: Fork) -> Pools:
+        """The pools with the nodes of groups in these, under their names."""
+        names = {name: at for at, name in enumerate(by_label.names)}
+        code = by_label.code.copy()
+        for node, group in self._read.of_node.items():
+            if (row := view.nodes.index.get(node)) is not None:
+                code[row] = names.setdefault(group.id, len(names))
+        kept, inner = np.unique(code, return_inverse=True)
+        listed = list(names)
+        return Pools(tuple(listed[at] for at in kept.tolist()), inner.astype(np.int32), by_label.workers)
+
+    def with_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
+        """The pools with what is known of those that are groups, and the groups without nodes."""
+        loop = self._loop
+        waiting = {} if loop.is_over else ScaleUpRun(loop).takers(loop.waiting())
+        grouped = {
+            group.id: self._with_limits(
+                replace(pools.get(group.id, PoolReport(group.id)), waiting=waiting.get(group.id)), group
+            )
+            for group in self._read.all
+        }
+        return {**pools, **grouped}
+
+    def _with_limits(self, pool: PoolReport, group: AutoscaledGroup) -> PoolReport:
+        if not self.told.limits_known:
+            return pool
+        return replace(pool, min=group.min, target=group.target, max=group.max)

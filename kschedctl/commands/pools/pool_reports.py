@@ -1,0 +1,100 @@
+"""The node pools of a cluster, by the labels of nodes, with what Karpenter's NodePools say of theirs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from kschedctl.api.arrays import Rows
+from kschedctl.api.copying import replace
+from kschedctl.api.karpenter import NodePool
+from kschedctl.api.objects import Node
+from kschedctl.api.pod_requests import quantities
+from kschedctl.api.quantity import Quantity
+from kschedctl.api.resource_names import CPU, MEMORY, readable
+from kschedctl.api.times import microseconds
+from kschedctl.autoscaling.karpenter.amounts import merge
+from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, allowance
+from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
+from kschedctl.cluster import Cluster
+from kschedctl.commands.pools.pool_groups import PoolGroups
+from kschedctl.commands.pools.report import NodePools, PoolReport
+from kschedctl.replay.pools import Pools, free_of
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_order import ZONE
+
+NO_POOL = "(none)"
+UNDERUTILIZED = "Underutilized"
+
+
+def pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
+    """All pools by name; nodes in none stand last. ``groups``: the autoscaler's, where any are known.
+
+    Raises InputError.
+    """
+    cluster, view = scheduler.cluster, scheduler.view
+    division = groups.over(Pools.of(view), view) if groups else Pools.of(view)
+    rows = (np.flatnonzero(division.code == at) for at in range(len(division.names)))
+    reports = {name: _report(name, own, view) for name, own in zip(division.names, rows, strict=True)}
+    reports = groups.with_groups(reports) if groups else reports
+    states = state_nodes(cluster) if cluster.karpenter_node_pools else []
+    classes = NodeClasses(cluster)
+    for pool in cluster.karpenter_node_pools:
+        name = pool.metadata.name
+        known = reports.get(name, PoolReport(name))
+        own = [state for state in states if state.pool == name]
+        reports[name] = _of_karpenter(known, pool, own, classes, now)
+    ordered = sorted(reports.values(), key=lambda report: (report.pool == NO_POOL, report.pool))
+    doubts = (*groups.told.doubts, *groups.faults) if groups else ()
+    sources = groups.told.sources if groups else ()
+    return NodePools(tuple(ordered), _pending(cluster), sources, doubts, undecided=bool(doubts))
+
+
+def _report(name: str, rows: Rows, view: Fork) -> PoolReport:
+    nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
+    free, allocatable = free_of(view)[rows], view.allocatable[rows]
+    cpu, memory = view.resources[CPU], view.resources[MEMORY]
+    shapes = Counter(f"{int(a[cpu]) / 1000:g} cpu, {readable(MEMORY, int(a[memory]))}" for a in allocatable)
+    taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))
+    return PoolReport(
+        name or NO_POOL,
+        len(nodes),
+        sum(map(_is_ready, nodes)),
+        tuple(shape for shape, _ in shapes.most_common()),
+        tuple(sorted({node.metadata.labels.get(ZONE, "") for node in nodes} - {""})),
+        tuple(sorted(taints)),
+        int(free[:, cpu].sum()),
+        int(free[:, cpu].max()),
+        int(free[:, memory].sum()),
+    )
+
+
+def _is_ready(node: Node) -> bool:
+    ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
+    return ready and not node.spec.unschedulable
+
+
+def _of_karpenter(
+    known: PoolReport, pool: NodePool, states: Sequence[StateNode], classes: NodeClasses, now: str
+) -> PoolReport:
+    limits = quantities(pool.spec.limits or {})
+    used = merge(*(state.capacity for state in states if not state.deleting))
+    own = pool.spec.disruption
+    most = allowance(pool, len(states), UNDERUTILIZED, microseconds(now))
+    allowed = "any number" if most == UNLIMITED else f"{most:,}"
+    return replace(
+        known,
+        limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
+        weight=pool.spec.weight,
+        node_class=classes.told(pool),
+        disruption=f"{own.consolidation_policy} after {own.consolidate_after}, {allowed} may go now",
+    )
+
+
+def _pending(cluster: Cluster) -> int:
+    unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.unbound())
+    return sum(unbound)

@@ -1,0 +1,30 @@
+"""``priorities``: who outranks whom."""
+
+from __future__ import annotations
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit import signed
+from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
+from kschedctl.commands.audit.priorities.growth import PriorityLimits
+from kschedctl.commands.audit.priorities.report import PrioritiesSection
+from kschedctl.commands.audit.priorities.section import priorities_section
+from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.cluster import moment_of
+
+
+def priorities(
+    cluster: Cluster, limits: PriorityLimits | None = None, *, now: str = "", progress: Progress = UNSEEN
+) -> PrioritiesSection:
+    """Who outranks whom, who starves, and who would be evicted first?
+
+    ``limits``: by how many pods which tier grows, and how long pods wait until they starve. ``now``: the RFC 3339 time
+    of the cluster; when it was read. Raises UsageError where there is no such tier.
+
+    >>> import kschedctl
+    >>> priorities(kschedctl.Cluster.from_objects([])).findings
+    ()
+    """
+    thresholds = Thresholds(priorities=limits or PriorityLimits())
+    audited = AuditedCluster(Scheduler(cluster), now or moment_of(cluster), thresholds, progress=progress)
+    return signed(priorities_section(audited))

@@ -1,0 +1,67 @@
+"""``kschedctl priorities``: who outranks whom, who starves, and who would be evicted first?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.source import LiveKinds, load
+from kschedctl.commands import priorities as library
+from kschedctl.commands.audit.judging import Judged
+from kschedctl.commands.audit.next_commands import about_findings
+from kschedctl.commands.audit.priorities.growth import PriorityLimits
+from kschedctl.commands.audit.times import Moment
+from kschedctl.errors import UsageError
+
+EXAMPLES = (
+    "kschedctl priorities",
+    "kschedctl priorities --grow 50 --tier high --snapshot prod.ksnap",
+    "kschedctl priorities --starving-after 15m -o json",
+    "kschedctl priorities --demo --fail-on error",
+)
+MOST_GROWN = 10_000
+
+
+@with_options
+def priorities(
+    *,
+    source: Source,
+    shown: Judged,
+    time: Moment,
+    grow: Annotated[
+        int, typer.Option("--grow", metavar="NUMBER", help="By how many pods a tier grows; 0: it does not.")
+    ] = PriorityLimits.grow,
+    tier: Annotated[
+        str,
+        typer.Option(
+            "--tier", metavar="CLASS", help="Which tier, by PriorityClass or value.  [default: the top one of users]"
+        ),
+    ] = "",
+    starving_after: Annotated[
+        str, typer.Option("--starving-after", metavar="DURATION", help="Pods that wait longer starve.")
+    ] = "1h",
+) -> Answer:
+    """Who outranks whom, who starves, and who would be evicted first?
+
+    Tiers are pods of one priority. Starving are pods that wait for room while pods of lower tiers run, and workloads
+    whose pods are preempted again and again. The tier that grows gets more pods like most of its pods: they are
+    replayed with preemption, one after the other, and their victims listed in order. Last come the pods behind Services
+    that tiers above may evict; tiers of the system are left out there.
+    """
+    if not 0 <= grow <= MOST_GROWN:
+        raise UsageError(f"--grow {grow}: a number of pods, up to {MOST_GROWN:,}")
+    limits = PriorityLimits(grow, tier, _seconds(starving_after))
+    cluster = load(source, live=LiveKinds(("Event",)))
+    with bars() as progress:
+        section = library.priorities(cluster, limits, now=time.moment(source, cluster), progress=progress)
+        return shown.judged(section, about_findings(source, section))
+
+
+def _seconds(duration: str) -> float:
+    from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - it brings the client's libraries along
+
+    return seconds_of(duration, "--starving-after")

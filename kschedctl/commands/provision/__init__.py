@@ -1,0 +1,75 @@
+"""``provision`` and ``disrupt``: the next rounds of Karpenter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.autoscaling.karpenter import disrupt as disrupting
+from kschedctl.autoscaling.karpenter import provision as provisioning
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
+from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
+from kschedctl.autoscaling.karpenter.seen_types import seen_types
+from kschedctl.cluster import Cluster
+from kschedctl.fixes.new_node_rivals import queue_with_new_nodes
+from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.unread_kinds import unread_kinds
+from kschedctl.reports.disruption import Disruption
+from kschedctl.reports.provisioning import Provisioning
+from kschedctl.sources.cluster import moment_of
+
+
+def provision(
+    cluster: Cluster,
+    instance_types: Sequence[JsonObject] | None = None,
+    options: JsonObject | None = None,
+    *,
+    now: str = "",
+) -> Provisioning:
+    """Which nodes Karpenter (v1.14) would launch for pending pods, and why none for the others.
+
+    ``instance_types``: as kwok's instance_types.json has them; None for those of the nodes that exist, without prices:
+    then that no type fits is not certain. ``options``: preferencePolicy, minValuesPolicy, maxInstanceTypes,
+    featureGates. ``now``: an RFC 3339 time; when the cluster was read. Raises InputError.
+
+    >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
+    'Karpenter would launch no node for 0 pending pods'
+    """
+    types = seen_types(cluster) if instance_types is None else instance_types
+    report = provisioning.provision(cluster, types, options or {}, now=now or moment_of(cluster))
+    unknown = unread_kinds(cluster)
+    seen = len(types) if instance_types is None else None
+    undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
+    report = replace(report, seen_types=seen, unknown=unknown, undecided=undecided)
+    claims = report.new_node_claims
+    if not claims:
+        return report
+    pools = LaunchingPools(cluster, types, options or {}, now or moment_of(cluster))
+    new = launched_nodes(cluster, claims, read_instance_types(types))
+    after = queue_with_new_nodes(cluster, new, [pod for claim in claims for pod in claim.pods], pools)
+    return replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
+
+
+def disrupt(
+    cluster: Cluster,
+    instance_types: Sequence[JsonObject],
+    options: JsonObject | None = None,
+    *,
+    now: str = "",
+    progress: Progress = UNSEEN,
+) -> Disruption:
+    """Which nodes Karpenter (v1.14) would take away, what it would launch instead, and what keeps each other node.
+
+    Arguments and errors as for ``provision``; that a replacement is cheaper needs prices.
+
+    >>> import kschedctl
+    >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))
+    'Karpenter would take no node away'
+    """
+    now = now or moment_of(cluster)
+    report = disrupting.disrupt(cluster, instance_types, options or {}, now=now, begin=progress.begin)
+    unknown = unread_kinds(cluster, "PodDisruptionBudget")
+    return replace(report, unknown=unknown, undecided=bool(unknown))

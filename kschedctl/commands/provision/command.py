@@ -1,0 +1,29 @@
+"""``kschedctl provision``: which nodes would Karpenter launch for the pods that wait?"""
+
+from __future__ import annotations
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools
+from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import load, time_of
+from kschedctl.commands import provision as library
+
+EXAMPLES = (
+    "kschedctl provision --instance-types instance_types.json",
+    "kschedctl provision --snapshot prod.ksnap --instance-types types/ -o json",
+)
+
+
+@with_options
+def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answer:
+    """Which nodes would Karpenter launch for pending pods, and why does it launch none for the others?
+
+    Karpenter's own scheduler (v1.14) is replayed, which is not kube-scheduler: it takes preferences for requirements
+    first, and gives them up one by one. Without --instance-types only the types of nodes that exist are known, and no
+    prices: then that no type fits is not certain. Exits with 1 if a pod gets no node.
+    """
+    cluster = load(source, live=WHAT_KARPENTER_READS)
+    check_pools(cluster)
+    report = library.provision(cluster, asked.types(), asked.settings(), now=time_of(cluster, source))
+    return view.answer(report, exit_code(report.everyone_gets_a_node, interrupted=False, undecided=report.undecided))

@@ -1,0 +1,135 @@
+"""``kschedctl races``: how many pods would be double-booked?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.times import seconds_of_duration
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.drawn import DrawnUnlisted
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.source import load
+from kschedctl.commands import races as library
+from kschedctl.commands.audit.races.latency import latency_of
+from kschedctl.commands.audit.races.measured import Measures
+from kschedctl.commands.audit.races.question import USUAL, GivenFields, expiry_of
+from kschedctl.errors import InputError, UsageError
+
+EXAMPLES = (
+    "kschedctl races",
+    "kschedctl races --nodes 5000 --rate 100 --binding-latency exponential:10s",
+    "kschedctl races --expiry 30s --expiry 10m --informer-lag lognormal:1s,40s",
+    "kschedctl races --snapshot prod.ksnap --instances 2 --runs 10 -o json",
+)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The sizes and times that are simulated; None, or nothing: the cluster's own, or the usual ones."""
+
+    nodes: Annotated[list[int], typer.Option("--nodes", metavar="NUMBER", help="Number of nodes. Repeatable.")] = field(
+        default_factory=list
+    )
+    rate: Annotated[
+        list[float], typer.Option("--rate", metavar="NUMBER", help="Pods created per second. Repeatable.")
+    ] = field(default_factory=list)
+    expiry: Annotated[
+        list[str],
+        typer.Option(
+            "--expiry",
+            metavar="TIME|adaptive|never",
+            help=f"When assumed pods expire. Repeatable.  [default: {', '.join(USUAL)}]",
+        ),
+    ] = field(default_factory=list)
+    binding_latency: Annotated[
+        str | None,
+        typer.Option(
+            "--binding-latency",
+            metavar="TIMES",
+            help="Until the API server has bound a pod and answered: constant:TIME, exponential:MEAN, "
+            "lognormal:MEDIAN,P99, or measured on the pods of the cluster.  [default: exponential:10s]",
+        ),
+    ] = None
+    informer_lag: Annotated[
+        str | None,
+        typer.Option(
+            "--informer-lag",
+            metavar="TIMES",
+            help="From then until the scheduler sees it, which is when pods expire.  [default: as --binding-latency]",
+        ),
+    ] = None
+    instances: Annotated[
+        int, typer.Option("--instances", metavar="NUMBER", help="Schedulers that place pods side by side.")
+    ] = 1
+    pods_per_node: Annotated[
+        int | None,
+        typer.Option("--pods-per-node", metavar="NUMBER", help="Pods that fit on a node.  [default: 30]"),
+    ] = None
+    load: Annotated[
+        float | None,
+        typer.Option("--load", metavar="SHARE", help="How much of all room pods take: 1 is all.  [default: 1]"),
+    ] = None
+    duration: Annotated[
+        str | None,
+        typer.Option("--duration", metavar="TIME", help="For how long pods are created.  [default: 5m, or longer]"),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0
+    runs: Annotated[int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells the range.")] = 1
+
+    def fields(self, measures: Measures | None) -> GivenFields:
+        """Raises UsageError."""
+        lags = measures.lags if measures else None
+        given = GivenFields(instances=self.instances, seed=self.seed, runs=self.runs)
+        if self.nodes:
+            given["nodes"] = self.nodes
+        if self.rate:
+            given["rates"] = self.rate
+        if self.expiry:
+            given["expiries"] = [expiry_of(text) for text in self.expiry]
+        if self.binding_latency:
+            given["binding"] = latency_of(self.binding_latency, "--binding-latency", lags)
+        if self.informer_lag:
+            given["informer"] = latency_of(self.informer_lag, "--informer-lag", lags)
+        if self.pods_per_node is not None:
+            given["room"] = self.pods_per_node
+        if self.load is not None:
+            given["load"] = self.load
+        if self.duration is not None:
+            given["seconds"] = _seconds(self.duration)
+        return given
+
+
+@with_options
+def races(*, source: Source, simulated: Simulated, result: DrawnUnlisted) -> Answer:
+    """How many pods would be double-booked?
+
+    Simulates pods that are scheduled, assumed, bound and confirmed, and schedulers that give up on an assumed
+    pod that is not confirmed in time: the next pod then gets its room. Each size is combined with each rate
+    and expiry. A cluster, if you name one, gives the sizes, rates and times that no option sets.
+    """
+    with bars() as progress:
+        measures = _measures(source)
+        return result.answer(library.races(simulated.fields(measures), measures=measures, progress=progress))
+
+
+def _measures(source: Source) -> Measures | None:
+    """Measures of the cluster, if one is named. Raises KschedctlError."""
+    named = source.kubeconfig or source.context or source.cluster or source.user
+    if source.live and not named:
+        return None
+    return library.measures_of_cluster(load(source))
+
+
+def _seconds(duration: str) -> float:
+    """Raises UsageError."""
+    try:
+        seconds = seconds_of_duration(duration)
+    except InputError as error:
+        raise UsageError(error.what, where="--duration", hint=error.hint) from None
+    if not seconds:
+        raise UsageError("must be more than 0", where="--duration", hint="such as 5m")
+    return seconds

@@ -1,0 +1,41 @@
+"""``rebalance``: what the descheduler would evict, and where the pods go."""
+
+from __future__ import annotations
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cluster import Cluster
+from kschedctl.commands.rebalance import rounds as study
+from kschedctl.commands.rebalance.report import Rebalancing
+from kschedctl.descheduling.default_policy import DEFAULT, DEFAULT_POLICY
+from kschedctl.descheduling.policy import read_policy
+from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.sources.cluster import moment_of
+
+
+def rebalance(
+    cluster: Cluster,
+    policy: JsonObject | None = None,
+    *,
+    name: str = "policy",
+    rounds: int = 10,
+    seed: int = 0,
+    now: str = "",
+    progress: Progress = UNSEEN,
+) -> Rebalancing:
+    """What would the descheduler evict, where do the pods go, does that end, and which budgets stop it?
+
+    ``policy``: a DeschedulerPolicy of descheduler/v1alpha2, as a dict; without one a policy of kschedctl's own, which
+    restores what pods ask for themselves; a plugin that is not replayed makes the answer undecided. ``name``: what
+    errors call it. At most so many ``rounds`` are replayed, each when all pods of the one before run. ``seed``
+    decides between nodes that are equal; ``now``: when pods are as old as they are, else when the cluster was read.
+    Raises InputError for a policy that cannot be used.
+
+    >>> import kschedctl
+    >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
+    >>> str(rebalance(kschedctl.Cluster.from_objects(nodes)))
+    'Nothing is evicted'
+    """
+    read = read_policy(DEFAULT_POLICY if policy is None else policy, name)
+    name = DEFAULT if policy is None else name
+    moment = now or moment_of(cluster)
+    return study.rebalance(cluster, read, name=name, rounds=rounds, seed=seed, now=moment, progress=progress)

@@ -1,0 +1,61 @@
+"""``kschedctl rebalance``: what would the descheduler evict, and where would the pods go?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.drawn import DrawnUntabled
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import WHAT_EVICTIONS_END, load, time_of
+from kschedctl.commands import rebalance as library
+from kschedctl.errors import InputError
+from kschedctl.sources.read import read_objects
+
+EXAMPLES = (
+    "kschedctl rebalance",
+    "kschedctl rebalance --policy policy.yaml",
+    "kschedctl rebalance --policy policy.yaml --rounds 3 -o json",
+)
+
+
+@with_options
+def rebalance(
+    *,
+    source: Source,
+    view: DrawnUntabled,
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="FILE", help="A DeschedulerPolicy, descheduler/v1alpha2.")
+    ] = "",
+    rounds: Annotated[
+        int, typer.Option("--rounds", metavar="NUMBER", min=1, help="Replay at most so many rounds.")
+    ] = 10,
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0,
+) -> Answer:
+    """What would the descheduler (v0.36) evict, where do the pods go, does it loop, and which budgets stop it?
+
+    Its plugins run in rounds: kube-scheduler's own choice places the pod that comes for an evicted one, while that
+    still terminates and before the next is evicted, and the next round sees the result. What would lose a pod or leave
+    it without a node is told, and is no step. Without --policy: one that restores taints, required node affinity and
+    pod anti-affinity, and spread constraints. Plugins that are not replayed are told.
+    """
+    document = _document(policy) if policy else None
+    cluster = load(source, live=WHAT_EVICTIONS_END)
+    now = time_of(cluster, source)
+    with bars() as progress:
+        report = library.rebalance(cluster, document, name=policy, rounds=rounds, seed=seed, now=now, progress=progress)
+    good = report.quiet and not report.unsafe
+    return view.answer(report, exit_code(good, report.interrupted, report.undecided))
+
+
+def _document(path: str) -> JsonObject:
+    """The one document of a file. Raises InputError."""
+    documents = read_objects(path)
+    if len(documents) != 1:
+        raise InputError(f"{len(documents)} documents, want one DeschedulerPolicy", where=path)
+    return documents[0]

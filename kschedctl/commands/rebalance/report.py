@@ -1,0 +1,140 @@
+"""Rounds of the descheduler, as a document: apiVersion kschedctl.dev/v1, kind Rebalancing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec.structs import replace
+
+from kschedctl.commands.make_room.report import HeldPods, PlacedPod
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.document import Document
+from kschedctl.reports.pool_change import PoolChange
+from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.text.counts import counted
+
+
+class RebalancingStep(Document, frozen=True):
+    """A pod that a plugin of the descheduler evicts, and where kube-scheduler puts the one that is created instead.
+
+    ``budgets``: those that select it, which allow it at this step. ``again``: it had come to ``source`` by a step of an
+    earlier round; ``stays``: its successor comes to the same node.
+    """
+
+    round: Annotated[int, Column("round", right=True, place=1)]
+    pod: Annotated[str, Column("evict", keep=True)]
+    workload: Annotated[str, Column(narrow=True)]
+    plugin: Annotated[str, Column("plugin")]
+    source: Annotated[str, Column("from", keep=True, beneath="from")]
+    target: Annotated[str, Column("goes to", keep=True, beneath="to")]
+    tied: Annotated[int, Column("equally good", above=1, form="")] = 1
+    budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
+    again: bool = False
+    stays: bool = False
+
+    @property
+    def helps(self) -> bool:
+        """Whether it leaves its node for good, as far as was replayed."""
+        return not (self.again or self.stays)
+
+
+class RemovedPod(Document, frozen=True):
+    """A pod that has ended, in this ``phase``, and that a plugin of the descheduler has deleted."""
+
+    pod: Annotated[str, Column("delete", keep=True)]
+    workload: Annotated[str, Column(narrow=True)]
+    phase: Annotated[str, Column()]
+    plugin: Annotated[str, Column("plugin")]
+    node: Annotated[str, Column("from", keep=True)]
+    round: Annotated[int, Column("round", right=True)]
+
+
+class HeldBack(Document, frozen=True):
+    """``pods`` that a plugin wants to evict, and which stay: by a limit, a budget, or as their eviction does harm."""
+
+    plugin: Annotated[str, Column("plugin", keep=True)]
+    why: Annotated[str, Column("stays, as", tone=Tone.WARNING)]
+    pods: Annotated[int, Column("pods")]
+    names: Annotated[tuple[str, ...], Column("such as")] = ()
+
+
+class DeschedulerRound(Document, frozen=True):
+    """How many pods a round evicts, and of how many the eviction is refused."""
+
+    number: Annotated[int, Column("round", right=True)]
+    evicted: Annotated[int, Column("evicted")]
+    refused: Annotated[int, Column("refused")]
+
+
+class Rebalancing(Report, frozen=True):
+    """``steps``: evictions in their order, each replayed: budgets allow it, somebody recreates the pod, and it gets a
+    node without anybody else being evicted; ``removed``: pods that have ended, which hold nothing. ``quiet``: the last
+    round evicts nobody; ``loops``: a placement comes back.
+
+    ``held``: evictions that the descheduler asks for and that are no steps; ``unsafe`` of them would lose a pod or
+    leave it without a node, though the API server would let the descheduler go on. ``kept``: pods that may not be
+    evicted, by why. ``placed``: pods that waited and get a node as others leave theirs. ``commands``: the steps of the
+    first round. ``pools``: before and after. ``policy``: its file, or "default"; ``plugins``: those that it runs;
+    ``policy_ignored``: what of it the descheduler does not read.
+    """
+
+    policy: str
+    plugins: tuple[str, ...]
+    steps: tuple[RebalancingStep, ...] = ()
+    rounds: tuple[DeschedulerRound, ...] = ()
+    removed: tuple[RemovedPod, ...] = ()
+    held: tuple[HeldBack, ...] = ()
+    quiet: bool = True
+    loops: bool = False
+    unsafe: int = 0
+    kept: tuple[HeldPods, ...] = ()
+    placed: tuple[PlacedPod, ...] = ()
+    commands: tuple[str, ...] = ()
+    pools: tuple[PoolChange, ...] = ()
+    policy_ignored: tuple[str, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    interrupted: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Rebalancing"
+
+    @property
+    def again(self) -> int:
+        """How many pods are evicted more than once."""
+        return len({step.pod for step in self.steps if step.again})
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many evictions there are, and whether they end."""
+        held = sum(group.pods for group in self.held)
+        others = (
+            (len(self.removed), "pod that has ended is deleted", "pods that have ended are deleted"),
+            (self.again, "pod is evicted again", "pods are evicted again"),
+            (held - self.unsafe, "eviction is refused", "evictions are refused"),
+            (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
+        )
+        rest = "; ".join(counted(number, one, many) for number, one, many in others if number)
+        doubts = doubt(self.unknown)
+        return (f"{self._verdict()};", f"{rest}{doubts}") if rest else (f"{self._verdict()}{doubts}", "")
+
+    def _verdict(self) -> str:
+        rounds = len({step.round for step in self.steps})
+        if not self.steps:
+            return "Nothing is evicted"
+        evicted = f"{counted(len(self.steps), 'eviction')} in {counted(rounds, 'round')}"
+        if self.loops:
+            return f"Loops: {evicted}, then a placement comes back"
+        return f"{evicted}, then quiet" if self.quiet else f"{evicted}, and no end yet"
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With who is not evicted, and why."""
+        return replace(
+            summary,
+            subject=self.policy,
+            verdict="Loops" if self.loops else "Quiet" if self.quiet else "NotQuiet",
+            pods=tuple(ShortPods(group.pods, group.names[0], group.plugin, group.why) for group in self.held),
+            figures={"evictions": len(self.steps), "again": self.again, "unsafe": self.unsafe},
+        )

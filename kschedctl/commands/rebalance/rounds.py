@@ -1,0 +1,199 @@
+"""Rounds of the descheduler replayed on a cluster until nothing is evicted, or a placement comes back.
+
+Every round sees the cluster as the one before left it, when all successors run: they are as old as ``minPodAge`` asks
+for, and younger than any ``maxPodLifeTimeSeconds``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kschedctl.api.arrays import Position
+from kschedctl.api.container_states import NOT_HELD
+from kschedctl.api.ownership import owner_of
+from kschedctl.api.times import microseconds
+from kschedctl.cluster import Cluster
+from kschedctl.commands.make_room.report import HeldPods, PlacedPod
+from kschedctl.commands.rebalance.lingering import with_lingering
+from kschedctl.commands.rebalance.removed_pods import RemovedPods, distinct
+from kschedctl.commands.rebalance.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay
+from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep
+from kschedctl.descheduling.descheduler import not_replayed, run_round
+from kschedctl.descheduling.evictions import EvictionCounter, RefusedEviction
+from kschedctl.descheduling.policy import DeschedulerPolicy
+from kschedctl.descheduling.seen_pods import SeenPods
+from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.job_limits import is_of_job
+from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.pool_changes import pool_changes
+from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.unknown import of_simulation
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
+
+BUDGETS, JOBS = (Dependency("PodDisruptionBudget", Effect.EITHER),), Dependency("Job", Effect.EITHER)
+
+
+def rebalance(
+    cluster: Cluster,
+    policy: DeschedulerPolicy,
+    *,
+    name: str = "",
+    rounds: int = 10,
+    seed: int = 0,
+    now: str,
+    progress: Progress = UNSEEN,
+) -> Rebalancing:
+    """What the policy, called ``name``, does in so many rounds at most. ``now``: when pods are as old as they are.
+
+    Raises InputError.
+    """
+    more, lingering = with_lingering(cluster, policy.grace)
+    scheduler = Scheduler(more)
+    replay = EvictionReplay.of(scheduler, seed, lingering)
+    ended = Fork.of(cluster, scheduler.view.settings._replace(ended=True))
+    rebalancing = Rebalance(replay, replay.simulation.view.fork(), RemovedPods.of(ended), policy, microseconds(now))
+    rebalancing.run(rounds, progress)
+    return rebalancing.report(name, scheduler)
+
+
+@dataclass
+class Rebalance:
+    """Rounds as they go. ``before``: where pods were when they began; ``ended``: the pods that have ended; ``refused``:
+    by round; ``placements``: those that were there before.
+    """
+
+    replay: EvictionReplay
+    before: Fork
+    ended: RemovedPods
+    policy: DeschedulerPolicy
+    now: int
+    refused: list[list[RefusedEviction]] = field(default_factory=list)
+    evicted: list[int] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=dict)
+    placements: set[int] = field(default_factory=set)
+    loops: bool = False
+    interrupted: bool = False
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the last round evicted nobody."""
+        return bool(self.evicted) and not self.evicted[-1]
+
+    def run(self, rounds: int, progress: Progress) -> None:
+        """At most so many rounds. Raises InputError."""
+        done = progress.begin("Rounds", rounds)
+        self.placements.add(self.replay.placement())
+        try:
+            while len(self.evicted) < rounds and not (self.quiet or self.loops):
+                self._round()
+                done(1)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _round(self) -> None:
+        replay, before = self.replay, len(self.replay.played)
+        replay.begin()
+        removed = len(self.ended.removed)
+        seen = SeenPods(replay.simulation.view.fork(), self.now, replay.came.copy(), self.policy.nodes)
+        counter = EvictionCounter(seen, self.policy.limits, replay.carry_out)
+        of_ended = counter.of_others(*self.ended.seen(self.now, self.policy.nodes, replay.round))
+        evictors = run_round(self.policy, counter, of_ended)
+        if not self.evicted:
+            for evictor in evictors[:1]:
+                self.kept = evictor.kept(seen.on_ready)
+        self.refused.append(counter.refused)
+        self.ended.refused.append(of_ended.refused)
+        moved, placement = len(replay.played) - before, replay.placement()
+        self.evicted.append(moved + len(self.ended.removed) - removed)
+        self.loops = bool(moved) and placement in self.placements
+        self.placements.add(placement)
+
+    # -- the document --------------------------------------------------------------------------------------------
+
+    def report(self, name: str, scheduler: Scheduler) -> Rebalancing:
+        """What was replayed."""
+        pods = self.replay.simulation.view.pods.objects
+        jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
+        basis = cluster_basis(of_simulation(self.replay.simulation, *BUDGETS, *jobs), scheduler)
+        held = pods.table.columns.containers.values
+        missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_HELD not in held)))
+        basis["not_replayed"] = (*basis["not_replayed"], *missing)
+        basis["undecided"] = basis["undecided"] or bool(missing)
+        held_back = [*self._held(), *self.ended.held()]
+        return Rebalancing(
+            policy=name,
+            policy_ignored=self.policy.ignored,
+            plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.runs())),
+            steps=tuple(self._steps()),
+            rounds=tuple(
+                DeschedulerRound(number + 1, evicted, distinct(refused) + distinct(of_ended))
+                for number, (evicted, refused, of_ended) in enumerate(
+                    zip(self.evicted, self.refused, self.ended.refused, strict=True)
+                )
+            ),
+            removed=tuple(self.ended.report(self.replay.simulation.view.nodes.names)),
+            held=tuple(held_back),
+            quiet=self.quiet,
+            loops=self.loops,
+            unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, ENDS_JOB, HOMELESS))),
+            kept=tuple(HeldPods(why, count) for why, count in sorted(self.kept.items(), key=lambda item: -item[1])),
+            placed=tuple(self._placed()),
+            commands=tuple(self._commands()),
+            pools=pool_changes(self.before, self.replay.simulation.view),
+            interrupted=self.interrupted,
+            **basis,
+        )
+
+    def _steps(self) -> Iterator[RebalancingStep]:
+        view, budgets = self.replay.simulation.view, self.replay.simulation.budgets
+        for step in self.replay.played:
+            pod = view.pods.objects[step.position]
+            yield RebalancingStep(
+                round=step.round,
+                pod=pod.key,
+                workload=str(owner_of(pod)),
+                plugin=step.plugin,
+                source=view.nodes.names[step.source],
+                target=view.nodes.names[step.target],
+                tied=step.tied,
+                budgets=budgets.selecting(step.position),
+                again=step.again,
+                stays=step.source == step.target,
+            )
+
+    def _placed(self) -> Iterator[PlacedPod]:
+        view = self.replay.simulation.view
+        for position, row in self.replay.placed.items():
+            yield PlacedPod(view.pods.objects[position].key, view.nodes.names[row])
+
+    def _commands(self) -> Iterator[str]:
+        """The evictions of the first round: those after it depend on where the pods really go."""
+        pods = self.replay.simulation.view.pods.objects
+        for step in self.replay.played:
+            if step.round == 1 and step.source != step.target:
+                yield kubectl.evict(pods[step.position])
+        yield from (kubectl.evict(pod) for pod in self.ended.of_round(1))
+
+    def _held(self) -> Iterator[HeldBack]:
+        """What the last round in which it was asked for was refused, by plugin and reason."""
+        last: dict[Position, RefusedEviction] = {}
+        for refusal in (refusal for refused in self.refused for refusal in refused):
+            last[refusal.position] = refusal
+        moved = {step.position: step.round for step in self.replay.played}
+        groups: dict[tuple[str, str], list[Position]] = {}
+        for position, refusal in last.items():
+            if position not in moved:
+                groups.setdefault((refusal.plugin, self._why(refusal)), []).append(position)
+        for (plugin, why), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
+            yield HeldBack(plugin, why, len(positions), self._keys(positions))
+
+    def _why(self, refusal: RefusedEviction) -> str:
+        reason = self.replay.reasons.get(refusal.position) if refusal.why == HOMELESS else None
+        return f"{refusal.why}: {reason}" if reason else refusal.why
+
+    def _keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
+        pods = self.replay.simulation.view.pods.objects
+        return tuple(pods[position].key for position in positions)

@@ -1,0 +1,179 @@
+"""``kschedctl remedies``: which smallest changes would let this pod schedule?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+import typer
+from msgspec import structs
+
+from kschedctl.cli import pods as found_pods
+from kschedctl.cli import subjects
+from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
+from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.next_commands import again
+from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
+from kschedctl.cli.option_groups.whole_pods import remember
+from kschedctl.cli.options import Output, Scope, Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.references import are_pods
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, in_context, time_of
+from kschedctl.commands.explain.named_elsewhere import find_new_resources
+from kschedctl.commands.explain.report import FINE
+from kschedctl.commands.remedies import manifest_remedies, pending_remedies, remedies_with_room
+from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
+from kschedctl.errors import UsageError
+from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.trial.prices import PRICES
+from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.creation_ways import KINDS
+from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.reports.waiting_elsewhere import is_not_checked
+
+EXAMPLES = (
+    "kschedctl remedies shop/web-6d4cf56db6-h8s2k",
+    "kschedctl remedies deploy/web -n shop --by author -o patch",
+    "kschedctl remedies web -n shop --without Tolerate,DropSelector",
+    "kschedctl remedies -A",
+    "helm template web ./web | kschedctl remedies -f - -n shop",
+)
+
+
+AnyRemedies = TypeVar("AnyRemedies", Remedies, RemediesOfMany)
+
+
+class Maker(StrEnum):
+    AUTHOR = "author"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True)
+class Patches(Output):
+    """The forms of remedies."""
+
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "patch")] = TABLE
+
+
+@with_options
+def remedies(
+    *,
+    source: Source,
+    scope: Scope,
+    view: Patches,
+    extending: Extending,
+    node_groups: NodeGroupInput,
+    pods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+    ] = None,
+    max_changes: Annotated[
+        int, typer.Option("--max-changes", metavar="N", min=1, max=3, help="Most changes in a fix.")
+    ] = 3,
+    by: Annotated[
+        Maker | None, typer.Option("--by", help="Only what the author of the workload, or the operator, changes.")
+    ] = None,
+    only: Annotated[str, typer.Option("--only", metavar="KIND,…", help="Only changes of these kinds.")] = "",
+    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="No changes of these kinds.")] = "",
+) -> Answer:
+    """What are the smallest changes that would let this pod schedule? Each is verified by replay.
+
+    Changes of its manifest, of nodes and of the pods in its way, in the order in which an operator would try them:
+    first what keeps the workload as it is, last what gives up a guarantee or loses something. No set has a change
+    that it could do without. Nothing is executed. Without a POD: the few changes that clear most of the pending pods
+    of the namespace (-A: of all), chosen greedily by simulation.
+    """
+    wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
+    words = tuple(pods or ())
+    with extending.calling() as call_extender:
+        inquiry = replace(_inquiry(source, scope, words), call_extender=call_extender)
+        asked = _asked(inquiry, source, scope, words)
+        if len(asked) == 1:
+            remember(call_extender, asked, inquiry, source)
+            one, code = _of_one(asked[0], wishes, time_of(inquiry.cluster, source), node_groups)
+            return view.answer(*(_with_new_resources(one, code, inquiry) if not words else (one, code)))
+        if words:
+            hint = "name one of them, or none for all of them"
+            raise UsageError(f"these are {len(asked):,} different pods", hint=hint)
+        if any(asked_pod.workload is not None for asked_pod in asked):
+            return view.answer(*_with_new_resources(*_of_manifests(inquiry, wishes), inquiry))
+        report, code = _of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes)
+        return view.answer(report, code, {"": again(source, "remedies", "-A")} if report.elsewhere else {})
+
+
+def _inquiry(source: Source, scope: Scope, words: tuple[str, ...]) -> Inquiry:
+    """About workloads of the cluster also why they lack pods."""
+    pods_alone, of_pods = are_pods(words), bool(words) and are_pods(words)
+    live = (NOTHING_MORE if of_pods else WHAT_FAILED).and_also(WHAT_IT_SAYS)
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live)
+    now = "" if of_pods else time_of(inquiry.cluster, source)
+    return replace(inquiry, now=now).asking_for(scope.scheduler_name)
+
+
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod]:
+    """The pods that are asked about."""
+    if words:
+        return subjects.named(inquiry, words, scope, source)
+    if asked_pods := subjects.of_files(inquiry, scope):
+        return asked_pods
+    scope = in_context(scope, source, inquiry.cluster)
+    found_pods.check_namespace(inquiry.cluster, scope)
+    waiting = found_pods.pending(inquiry.cluster, scope)
+    return [AskedPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
+
+
+def _of_one(asked: AskedPod, wishes: RemedyWishes, now: str, groups: NodeGroupInput) -> tuple[Remedies, int]:
+    with bars() as shown:
+        tried = shown.begin("trying remedies", 0)
+        report = remedies_with_room(asked, wishes, tried, now=now, given=groups.given())
+    return report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
+
+
+def _with_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:
+    """Return the report with what else of the files waits elsewhere, and the exit code, which then is no success."""
+    waiting = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.asked else ()
+    if not waiting:
+        return report, code
+    undecided = report.undecided or (code == SCHEDULES and is_not_checked(waiting))
+    report = structs.replace(report, waiting_elsewhere=waiting, undecided=undecided)
+    return report, UNDECIDED if undecided and code == SCHEDULES else code
+
+
+def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+    """All that wait in the scope."""
+    namespace, selector = found_pods.namespace_of(scope) or "", scope.selector or ""
+    with bars() as shown:
+        tried, asks = shown.begin("trying remedies", 0), inquiry.call_extender
+        report = pending_remedies(
+            inquiry.cluster, namespace, wishes, selector=selector, now=inquiry.now, call_extender=asks, tried=tried
+        )
+    return report, exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
+
+
+def _of_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+    """Answer about all workloads in the files, as if they were applied together."""
+    manifests = [inquiry.manifests[key] for key in inquiry.asked if key in inquiry.manifests]
+    written = {key: inquiry.written[key].document for key in inquiry.asked if key in inquiry.written}
+    with bars() as shown, in_files(inquiry.places):
+        tried = shown.begin("trying remedies", 0)
+        report = manifest_remedies(
+            inquiry.cluster, manifests, wishes, written=written, call_extender=inquiry.call_extender, tried=tried
+        )
+    good = not report.waiting and not report.not_created
+    return report, exit_code(good, interrupted=report.interrupted, undecided=report.undecided)
+
+
+def _kinds(text: str, option_name: str) -> frozenset[str]:
+    """Kinds of changes, in any case. Raises UsageError for one that there is not."""
+    kinds = sorted({*PRICES, *KINDS, *AUTOSCALER_KINDS})
+    known = {kind.lower(): kind for kind in kinds}
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word.lower() not in known:
+            raise UsageError(f'{option_name}: no kind of change "{word}"', hint=f"there are: {', '.join(kinds)}")
+    return frozenset(known[word.lower()] for word in words)

@@ -1,0 +1,73 @@
+"""The fixes of one pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from kschedctl.commands.explain.attempt import explain_pod, explain_stand_in
+from kschedctl.commands.explain.fixes import check_in_queue, may_help, searched, unheard
+from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.remedies.creation_fixes import creation_remedies, once_created
+from kschedctl.commands.remedies.report import Remedies, SearchReport
+from kschedctl.fixes.document import remedy_of
+from kschedctl.fixes.impossible import impossible
+from kschedctl.fixes.queue_checks import QueueChecks
+from kschedctl.fixes.rollouts import Rollouts
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.hooks_not_asked import may_be_changed
+from kschedctl.replay.shared_cluster import of_extenders
+from kschedctl.replay.unknown import together
+from kschedctl.reports.not_created import NOT_CREATED
+from kschedctl.reports.remedy import complete_first
+
+
+def remedies_of(
+    asked: AskedPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
+) -> Remedies:
+    """Remedies for a pod, or the one that stands for a workload; ``progress`` is told of each set that is tried."""
+    lacking = asked.not_created
+    if lacking is None or lacking.past:
+        return _found(asked, explain_pod(asked.scheduler, asked.pod), wishes, progress)
+    document = _found(asked, explain_stand_in(asked), wishes, progress)
+    if document.verdict == NOT_CREATED:
+        return replace(document, remedies=tuple(creation_remedies(lacking, wishes)))
+    document = once_created(document, lacking, wishes)
+    if asked.never_created is None:
+        return document
+    undecided = document.undecided and may_be_changed(asked.scheduler.cluster)
+    return replace(document, verdict=NOT_CREATED, headline=lacking.headline, undecided=undecided)
+
+
+def _found(asked: AskedPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]) -> Remedies:
+    """What makes room for the pod, where it can be helped."""
+    document = Remedies(
+        pod=report.pod,
+        verdict=report.verdict,
+        headline=report.headline,
+        stands_for=asked.note,
+        not_replayed=report.not_replayed,
+        ignored=report.ignored,
+        unknown=report.unknown,
+        undecided=report.undecided,
+    )
+    if not may_help(report, asked):
+        return document
+    search, ranking = searched(asked, wishes, progress)
+    rollouts = Rollouts(asked.workload)
+    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials))
+    return replace(
+        document,
+        remedies=complete_first(
+            remedy_of(
+                fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+            )
+            for fix in best
+        ),
+        impossible=(*impossible(search), *rollouts.refused()),
+        extended=of_extenders(asked.scheduler),
+        searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
+        unknown=together((document.unknown, unheard(fix.ranked for fix in best))),
+    )

@@ -1,0 +1,51 @@
+"""Plans that move pods, beside the other fixes of a pod."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Position
+from kschedctl.commands.make_room.asked import waiting_with
+from kschedctl.commands.make_room.movable import movable
+from kschedctl.commands.make_room.plan import SharedRoom, _begun, _made
+from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.search import depends_on_others
+from kschedctl.commands.make_room.sets import SetsOnNodes
+from kschedctl.commands.remedies.report import Remedies
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+MOVE = "MovePod"
+
+
+BESIDE_REMEDIES = RoomWishes(seconds=10)
+
+
+def with_room(report: Remedies, asked: AskedPod, wishes: RemedyWishes) -> Remedies:
+    """The remedies of a pod, with a plan that moves others, where none of them is that and it is wished for."""
+    moved = any(set(remedy.kinds) == {MOVE} for remedy in report.remedies)
+    if report.verdict != "Unschedulable" or moved or not wishes.considers(MOVE, "operator"):
+        return report
+    cluster, keys = waiting_with([asked])
+    known = cluster is asked.scheduler.cluster
+    scheduler = asked.scheduler if known else Scheduler(cluster, asked.scheduler.call_extender)
+    if not _may_help(scheduler, keys[0]):
+        return report
+    room = _made(_begun(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
+    return replace(report, make_room=room) if room.fits and room.moves else report
+
+
+def _may_help(scheduler: Scheduler, key: str) -> bool:
+    """Whether the pod fits somewhere without others, or where these are makes a difference."""
+    simulation = Simulation(scheduler)
+    position = Position(simulation.view.pods.index[key])
+    if simulation.framework(position) is None:
+        return False
+    everywhere = np.ones(len(simulation.view.nodes), np.bool_)
+    movable_pods, cycle = movable(simulation, everywhere, None, [position]), simulation.cycle(position)
+    return depends_on_others(cycle) or bool(
+        SetsOnNodes(cycle, movable_pods, movable_pods.pods, everywhere).promising.any()
+    )

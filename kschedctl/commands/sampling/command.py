@@ -1,0 +1,82 @@
+"""``kschedctl sampling``: what does looking at a part of the nodes cost and save?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli import subjects
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.option_groups.drawn import DrawnUntabled
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.run_options import exit_code
+from kschedctl.commands import sampling as library
+from kschedctl.commands.audit.sampling.report import SamplingCosts
+from kschedctl.commands.audit.sampling.sampled_searches import MAX_LOSS
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.asked_pod import AskedPod
+
+EXAMPLES = (
+    "kschedctl sampling",
+    "kschedctl sampling deploy/web -n shop --max-loss 10",
+    "kschedctl sampling -f web.yaml --snapshot prod.ksnap",
+    "kschedctl sampling --snapshot prod.ksnap --config scheduler.yaml -o json",
+)
+
+
+@with_options
+def sampling(
+    *,
+    source: Source,
+    view: DrawnUntabled,
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pods.")
+    ] = None,
+    pods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+    ] = None,
+    kinds: Annotated[
+        int, typer.Option("--kinds", metavar="NUMBER", help="Without a POD: number of workloads, largest first.")
+    ] = 5,
+    max_loss: Annotated[
+        float, typer.Option("--max-loss", metavar="POINTS", help="Points of score that a pod may lose on average.")
+    ] = MAX_LOSS,
+) -> Answer:
+    """What does percentageOfNodesToScore cost and save on this cluster?
+
+    In a cluster of 100 nodes or more kube-scheduler stops searching once enough nodes fit, and starts the next search
+    there. For one more pod of each kind the searches from every index are replayed: how many nodes they look at, and
+    how many points of score the pick loses to the best of all nodes. It advises the smallest percentage from which no
+    kind loses more than --max-loss points on average. The pods are those named or in files, else the pending ones,
+    else the most frequent running ones.
+    """
+    if kinds < 1:
+        raise UsageError(f"--kinds {kinds}: at least one")
+    library.limits_of(max_loss)
+    inquiry = read_inquiry(source, namespace)
+    asked = _asked(inquiry, source, Scope(namespace=namespace), tuple(pods or ()))
+    with bars() as progress:
+        if asked is None:
+            report = library.sampling_costs(
+                inquiry.cluster, namespace=namespace or "", kinds=kinds, max_loss=max_loss, progress=progress
+            )
+        else:
+            report = library.sampling_costs_of_asked(asked, max_loss=max_loss, progress=progress)
+    return view.answer(report, _code(report))
+
+
+def _code(report: SamplingCosts) -> int:
+    if report.not_created:
+        return exit_code(good=False, interrupted=False)
+    return exit_code(good=True, interrupted=False, undecided=report.undecided)
+
+
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod] | None:
+    """The pods that are named or stand in files; None for those that the cluster has."""
+    if words:
+        return subjects.named(inquiry, words, scope, source)
+    return subjects.of_files(inquiry, scope)

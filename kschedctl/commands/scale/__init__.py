@@ -1,0 +1,117 @@
+"""``scale_up`` and ``scale_down``: the next loop of the Cluster Autoscaler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from msgspec.structs import replace
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.unhealthy_pods import budget_causes
+from kschedctl.autoscaling.cluster_autoscaler import scale_down as going_down
+from kschedctl.autoscaling.cluster_autoscaler import scale_up as going_up
+from kschedctl.autoscaling.cluster_autoscaler.drainability import NOT_ENOUGH_BUDGET
+from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups
+from kschedctl.autoscaling.node_groups.found import Given, NodeGroups
+from kschedctl.cluster import Cluster
+from kschedctl.fixes.new_node import node_groups
+from kschedctl.fixes.new_node_rivals import queue_with_new_nodes
+from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.reports.scale_up import ScaleUp
+from kschedctl.sources.cluster import moment_of
+
+
+def scale_up(
+    cluster: Cluster,
+    groups: Sequence[JsonObject] = (),
+    options: JsonObject | None = None,
+    *,
+    pool_label: str = "",
+    where: str = "",
+    now: str = "",
+    active_scale_ups: Mapping[str, int] | None = None,
+    progress: Progress = UNSEEN,
+) -> ScaleUp:
+    """What the Cluster Autoscaler (release 1.36) would do in its next loop for pending pods, and why not more.
+
+    ``groups``: node groups as ``--node-groups`` has them (id, min, max, target, nodes, template), besides those that
+    the cluster tells; ``options``: the autoscaler's flags; ``pool_label``: the node label that names a node's group;
+    ``where``: what the report calls the source of the groups. ``now``: an RFC 3339 time; when the cluster was read.
+    ``active_scale_ups``: group -> nodes that it asked for and that are not there yet, None for what its status says.
+    Raises UsageError where nothing names a group, InputError.
+
+    >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
+    >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
+    >>> str(scale_up(cluster, groups, now="2026-01-01T00:00:00Z"))
+    'No group grows for 0 unschedulable pods'
+    """
+    named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
+    loop = _loop(cluster, named, now, active_scale_ups)
+    made, report = going_up.replay(cluster, named.groups, named.options, begin=progress.begin, **loop)
+    if made.increases:
+        growing = GrowingGroups(named, loop["now"])
+        after = queue_with_new_nodes(cluster, growing.add_nodes(made, cluster), report.triggered, growing)
+        report = replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
+    doubtful = bool(report.faults or report.doubts or (report.unknown_groups and report.waiting))
+    basis = _basis(named)
+    basis["doubts"] = (*report.doubts, *basis["doubts"])
+    faults = (*named.faults, *report.faults)
+    return replace(report, undecided=doubtful or not named.certain, faults=faults, **basis)
+
+
+def scale_down(
+    cluster: Cluster,
+    groups: Sequence[JsonObject] = (),
+    options: JsonObject | None = None,
+    *,
+    pool_label: str = "",
+    where: str = "",
+    now: str = "",
+    active_scale_ups: Mapping[str, int] | None = None,
+    progress: Progress = UNSEEN,
+) -> ScaleDown:
+    """Which nodes the Cluster Autoscaler does not need, which go in its next loop, and what keeps the others.
+
+    Arguments and errors as for ``scale_up``.
+
+    >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
+    >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
+    >>> str(scale_down(cluster, groups, now="2026-01-01T00:00:00Z"))
+    'No node goes of 0 unneeded nodes'
+    """
+    named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
+    loop = _loop(cluster, named, now, active_scale_ups)
+    report = going_down.scale_down(cluster, named.groups, named.options, begin=progress.begin, **loop)
+    blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)
+    keys = {blocking.pod for blocking in blocked if blocking.reason == NOT_ENOUGH_BUDGET}
+    held = [pod for key in sorted(keys) if (pod := cluster.pod(*key.split("/", 1)))]
+    causes = budget_causes(held, cluster.pod_disruption_budgets, cluster.pods)
+    report = replace(report, budget_causes=causes)
+    undecided = not named.certain or bool(report.faults)
+    faults, waits = (*named.faults, *report.faults), dict(named.waits)
+    return replace(report, undecided=undecided, faults=faults, waits=waits, **_basis(named))
+
+
+class LoopBegin(TypedDict):
+    """What a loop of the Cluster Autoscaler begins with, besides the cluster."""
+
+    now: str
+    active_scale_ups: Mapping[str, int]
+
+
+class GroupsBasis(TypedDict):
+    """What both reports say of the groups."""
+
+    seen_groups: bool
+    sources: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+
+def _loop(cluster: Cluster, named: NodeGroups, now: str, active: Mapping[str, int] | None) -> LoopBegin:
+    return {"now": now or moment_of(cluster), "active_scale_ups": named.active if active is None else active}
+
+
+def _basis(named: NodeGroups) -> GroupsBasis:
+    return {"seen_groups": not named.limits_known, "sources": named.sources, "doubts": named.doubts}

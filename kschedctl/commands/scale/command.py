@@ -1,0 +1,55 @@
+"""``kschedctl scale``: what would the Cluster Autoscaler do next?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
+from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import load, time_of
+from kschedctl.commands import scale as library
+from kschedctl.errors import UsageError
+
+EXAMPLES = (
+    "kschedctl scale up --node-groups groups.yaml",
+    "kschedctl scale down --snapshot prod.ksnap --node-groups groups.yaml -o json",
+    "kschedctl scale up --pool-label example.com/pool",
+)
+
+
+@with_options
+def scale(
+    *,
+    source: Source,
+    view: Untabled,
+    asked: NodeGroupInput,
+    action: Annotated[str, typer.Argument(metavar="up|down", help="For pending pods, or of unneeded nodes.")],
+) -> Answer:
+    """What would the Cluster Autoscaler do in its next loop, and why not more?
+
+    up: which node groups would grow for pending pods, and what keeps each other group from it. down: which nodes are
+    not needed, which go now, and what keeps each other node. Release 1.36 is replayed. Groups are those of the
+    autoscaler's status ConfigMap, of Cluster API or of its flags; where none tells their limits, those that node
+    labels name. --node-groups adds what is not told. up exits with 1 if a pod gets no node.
+    """
+    if action not in ("up", "down"):
+        raise UsageError(f'unknown action "{action}"', hint="kschedctl scale up; kschedctl scale down")
+    cluster = load(source, live=WHAT_IT_READS)
+    given, now = asked.given(), time_of(cluster, source)
+    label, where = given.label, given.where
+    if action == "up":
+        with bars() as progress:
+            up = library.scale_up(
+                cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
+            )
+        return view.answer(up, exit_code(up.everyone_gets_a_node, interrupted=False, undecided=up.undecided))
+    with bars() as progress:
+        down = library.scale_down(
+            cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
+        )
+    return view.answer(down, exit_code(good=True, interrupted=False, undecided=down.undecided))

@@ -1,0 +1,244 @@
+"""``kschedctl simulate``: where would the pods of these manifests go, and whom would they evict?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kschedctl.autoscaling.growth import Autoscaler
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import answer
+from kschedctl.cli.manifests import Application, Namespace, read_manifests
+from kschedctl.cli.next_commands import STDIN, again
+from kschedctl.cli.option_groups.drawn import Drawn
+from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.option_groups.fail_on import FailOn
+from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput
+from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.source import NOTHING_MORE, WHAT_WAITS_ELSEWHERE, LiveKinds, clusters, time_of
+from kschedctl.cluster import Cluster
+from kschedctl.commands import simulate as study
+from kschedctl.commands.simulate.follow_rollout import follow_rollout
+from kschedctl.commands.simulate.following_report import FollowedRollout
+from kschedctl.commands.simulate.report import SimulationReport
+from kschedctl.errors import UsageError
+from kschedctl.fixes.new_node import autoscaler_of
+from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.parallel import Progress, Workers
+from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere
+from kschedctl.reports.waiting_elsewhere import is_not_admitted
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
+from kschedctl.sources.read import read_documents
+
+EXAMPLES = (
+    "helm template web ./web | kschedctl simulate -f - -n shop",
+    "kschedctl simulate -f web.yaml --rollout",
+    "kschedctl simulate --pending",
+    "kschedctl simulate -f web.yaml --autoscale --node-groups groups.yaml",
+    "kschedctl simulate -f state.json -f web.yaml --runs 20",
+    "kschedctl simulate -f web.yaml --call-extenders",
+    "kubectl get events -n shop -o json | kschedctl simulate --follow -",
+)
+
+
+class SimulateChoices(RunChoices):
+    rollout: bool
+    pending: bool
+    in_full: int
+
+
+@dataclass(frozen=True)
+class Manner:
+    """Which pods come, and how."""
+
+    rollout: Annotated[
+        bool,
+        typer.Option("--rollout", help="Replace the pods of workloads that exist, within maxSurge and maxUnavailable."),
+    ] = False
+    autoscale: Annotated[
+        bool,
+        typer.Option("--autoscale", help="Let node groups grow, or Karpenter launch nodes, for pods without room."),
+    ] = False
+    pending: Annotated[bool, typer.Option("--pending", help="Let the cluster's pending pods take part.")] = False
+    follow: Annotated[
+        str | None,
+        typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout: kubectl get events -o json."),
+    ] = None
+
+    max_new_pending: Annotated[
+        int, typer.Option("--max-new-pending", metavar="NUMBER", min=0, help="Exit 1 if more pods get no node.")
+    ] = 0
+    max_evictions: Annotated[
+        int | None,
+        typer.Option("--max-evictions", metavar="NUMBER", min=0, help="Exit 1 if more pods are evicted."),
+    ] = None
+    fail_on: Annotated[
+        FailOn,
+        typer.Option(
+            "--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up: evictions are warnings."
+        ),
+    ] = FailOn.ERROR
+
+    def is_borne(self, report: SimulationReport) -> bool:
+        """Whether no more pods lack a node, and no more are evicted, than may be; of several runs in each."""
+        if self.fail_on is FailOn.NEVER:
+            return True
+        most_evicted = 0 if self.max_evictions is None and self.fail_on is not FailOn.ERROR else self.max_evictions
+        runs = report.variation
+        unplaced = report.growth.without if report.growth else report.unplaced
+        unplaced = runs.pending.most if runs else unplaced
+        evicted = runs.evicted.most if runs else report.evicted_pods
+        borne = most_evicted is None or evicted <= most_evicted
+        waits = report.not_created or is_not_admitted(report.waiting_elsewhere)
+        return borne and not waits and unplaced <= self.max_new_pending
+
+    def choices(self, run: RunChoices, in_full: int) -> SimulateChoices:
+        return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
+
+    def applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
+        """The manifests to apply and the cluster. Raises KschedctlError."""
+        alone = self.pending or self.autoscale
+        if self.autoscale and run.runs != 1:
+            raise UsageError("--autoscale is one possible run: leave out --runs")
+        live = WHAT_IT_SAYS.and_also(WHAT_KARPENTER_READS) if self.autoscale else NOTHING_MORE
+        live = live.and_also(WHAT_WAITS_ELSEWHERE) if alone else live
+        applications = _applications(source, namespace, without_files=alone, live=live)
+        if not alone and not all(map(_has_something_to_apply, applications.values())):
+            hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
+            raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
+        return applications
+
+    def autoscaler(
+        self, cluster: Cluster, source: Source, node_groups: NodeGroupInput, karpenter: KarpenterInput
+    ) -> Autoscaler | None:
+        """Who makes nodes, where that is asked. Raises InputError, UsageError."""
+        if not self.autoscale:
+            return None
+        now = time_of(cluster, source)
+        return autoscaler_of(cluster, now, node_groups.given(), karpenter.types(), karpenter.settings())
+
+    def check_followed(self, run: RunOptions) -> None:
+        """Raises UsageError for what cannot be asked of a rollout that is followed."""
+        if self.rollout or self.pending or self.autoscale or run.runs != 1:
+            others = "--rollout, --pending, --autoscale and --runs"
+            raise UsageError(f"--follow does what was really done: {others} say nothing to it")
+
+
+def _has_something_to_apply(application: Application) -> bool:
+    """Return whether the files hold workloads, or custom resources whose operators would create pods."""
+    if application.manifests:
+        return True
+    return any(not entry.exists for entry in find_waiting_elsewhere(application.cluster))
+
+
+@with_options
+def simulate(
+    *,
+    source: Source,
+    run: RunOptions,
+    result: Drawn,
+    extending: Extending,
+    manner: Manner,
+    node_groups: NodeGroupInput,
+    karpenter: KarpenterInput,
+    namespace: Namespace = None,
+) -> Answer:
+    """Where would the pods of these manifests go? Applies them to a copy of the cluster.
+
+    Workloads become the pods that their controllers make, which pass the scheduling queue one by one, with preemption.
+    The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. With
+    --pending and no -f nothing is applied: where would the pending pods go now?
+    With --autoscale node groups grow, or Karpenter launches nodes, until nothing changes; pending pods take part.
+    With --follow every pod in the Scheduled events is tried at the time when it was scheduled, in the cluster as it
+    was before or is after: where did kube-scheduler choose differently, and why?
+    """
+    if manner.follow is not None:
+        manner.check_followed(run)
+        with extending.calling() as call:
+            return answer(run, result, *_followed(manner.follow, source, run, namespace, call))
+    applications = manner.applications(source, run, namespace)
+    options = manner.choices(run.options(), result.in_full)
+    ask = _question(options, lambda cluster: manner.autoscaler(cluster, source, node_groups, karpenter))
+
+    def following(application: Application, report: SimulationReport) -> Sequence[str]:
+        return tuple(_next(report, application.source, namespace, extending))
+
+    places = next(iter(applications.values())).places
+    with extending.calling() as options["call_extender"]:
+        return answer(run, result, applications, ask, manner.is_borne, following=following, places=places)
+
+
+def _question(
+    options: SimulateChoices, autoscaler: Callable[[Cluster], Autoscaler | None]
+) -> Callable[[Application, Workers, Progress], SimulationReport]:
+    """What is asked about each cluster; ``autoscaler``: who makes nodes for it."""
+
+    def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
+        with in_files(application.places):
+            return study.simulate(
+                application.cluster,
+                application.manifests,
+                written=application.written,
+                workers=workers,
+                progress=progress,
+                autoscaler=autoscaler(application.cluster),
+                **options,
+            )
+
+    return ask
+
+
+def _applications(
+    source: Source, namespace: str | None, without_files: bool, live: LiveKinds = NOTHING_MORE
+) -> dict[str, Application]:
+    """The manifests to apply and the cluster; where it does ``without_files`` maybe the cluster alone.
+
+    Raises KschedctlError.
+    """
+    if source.filename or not without_files:
+        return read_manifests(source, namespace, live)
+    if namespace:
+        raise UsageError(
+            "-n is for manifests, and there are none", hint="leave it out: pods of all namespaces take part"
+        )
+    return {name: Application(*asked, [], {}) for name, asked in clusters(source, live).items()}
+
+
+def _followed(
+    events: str, source: Source, run: RunOptions, namespace: str | None, call_extender: CallExtender | None
+) -> tuple[dict[str, Application], Callable[..., FollowedRollout], Callable[[FollowedRollout], bool]]:
+    """What is asked about, the question, and whether the answer is good. Raises KschedctlError."""
+    if events == STDIN and STDIN in source.filename:
+        raise UsageError("standard input cannot be both the manifests and the events")
+    documents = read_documents(events)
+    subjects = _applications(source, namespace, without_files=True)
+
+    def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
+        with in_files(application.places):
+            return follow_rollout(
+                application.cluster,
+                documents,
+                application.manifests,
+                sampling=run.sampled_from,
+                call_extender=call_extender,
+                where=events,
+                progress=progress,
+            )
+
+    return subjects, ask, lambda report: not report.otherwise
+
+
+def _next(report: SimulationReport, source: Source, namespace: str | None, extending: Extending) -> Iterator[str]:
+    """What to try: how many fit, or what helps; and how old pods would be replaced, where they are."""
+    more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
+    daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
+    if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
+        yield from again(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=more)
+    if any(w.removed and w.created and not w.rollout for w in report.workloads):
+        yield from again(source, "simulate", options=[*more, "--rollout"])

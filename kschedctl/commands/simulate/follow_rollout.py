@@ -1,0 +1,48 @@
+"""``follow_rollout``: a real rollout tried pod by pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Struct
+from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate.following import rollout
+from kschedctl.commands.simulate.following_report import FollowedRollout
+from kschedctl.commands.simulate.rollout_events import placements_of
+from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.sampling import SampledFrom
+
+
+def follow_rollout(
+    cluster: Cluster,
+    events: Iterable[JsonObject],
+    manifests: Iterable[JsonObject | Struct] = (),
+    *,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    where: str = "",
+    progress: Progress = UNSEEN,
+) -> FollowedRollout:
+    """Where did kube-scheduler choose differently, and why? Every pod is tried when it was really scheduled.
+
+    ``events``: its Scheduled events, or Bindings, as kubectl prints them (dicts); the cluster is that before or after.
+    ``manifests`` are applied to it first. With ``sampling`` the scheduler looks at as many nodes as it really would.
+    ``where``: what errors call the source of the events. Raises InputError, also where no event says Scheduled, and
+    ConfigurationError.
+
+    >>> import kschedctl
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
+    >>> pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "web"}]}}
+    >>> cluster = kschedctl.Cluster.from_objects([node, pod])
+    >>> metadata = {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    >>> bound = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": "n1"}}
+    >>> str(follow_rollout(cluster, [bound]))
+    'As replayed: 1 of 1 pod went to a node that the replay has among the best'
+    """
+    placements = placements_of(events, where)
+    done = progress.begin("Following", len(placements))
+    return rollout.follow_rollout(
+        cluster, placements, manifests, sampling=sampling, call_extender=call_extender, done=done
+    )

@@ -1,0 +1,132 @@
+"""The page of a FollowedRollout: which pods went otherwise than the replay has it, why, and what it may come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.commands.simulate.following_report import (
+    BEST_OF_A_PART,
+    NOT_BEST,
+    NOT_COMPARED,
+    NOT_FEASIBLE,
+    NOT_LOOKED_AT,
+    OTHER_SCHEDULER,
+    OTHERWISE,
+    UNKNOWN_NODE,
+    UNKNOWN_POD,
+    FollowedPlacement,
+    FollowedRollout,
+)
+from kschedctl.render.page import (
+    Bullets,
+    Marked,
+    Page,
+    Paragraph,
+    Stack,
+    Style,
+    count,
+    names,
+    paragraph,
+    section,
+)
+from kschedctl.render.sections import caveats, interruption
+from kschedctl.render.tables import table_of
+from kschedctl.reports.columns import Column, Tone
+
+MEANINGS = {
+    NOT_FEASIBLE: "not feasible: the scheduler saw other pods or nodes than these: a stale cache, or pods gone since",
+    NOT_BEST: "not the best: an extender, a plugin or weights that this configuration does not have (--config), "
+    "or nodes that changed since: images, labels",
+    NOT_LOOKED_AT: "not looked at: its search for nodes began elsewhere (--start-index)",
+    OTHER_SCHEDULER: "another scheduler places pods on these nodes, and neither knows what the other is about to do",
+    UNKNOWN_NODE: "unknown node: it was removed since, or these are not the nodes of that cluster",
+}
+"""What an outcome may come from, where no overlapping bindings explain it."""
+OVERLAP = (
+    "bindings that overlap: as replayed, had the pods that are named been tried after it, or before: an event tells "
+    "when a binding is done, and in a burst they wait for each other"
+)
+PLUGINS_TOLD = 4
+
+
+def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
+    """All sections that have something to say."""
+    otherwise = [placement for placement in report.placements if placement.outcome in OTHERWISE]
+    silent = [placement for placement in report.placements if placement.outcome in (UNKNOWN_POD, NOT_COMPARED)]
+    outcomes = {placement.outcome for placement in otherwise if not placement.overlapping}
+    meanings = (OVERLAP,) * any(placement.overlapping for placement in otherwise)
+    meanings += tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
+    return (
+        *interruption(report.interrupted),
+        *_verdict(report),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *_table("Otherwise", otherwise, style),
+        *(section("Possible causes", Bullets(meanings)) if meanings else ()),
+        *_table("Not compared", silent, style),
+        *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
+    )
+
+
+def _verdict(report: FollowedRollout) -> Iterator[Paragraph]:
+    verdict, sentence = report.first_line()
+    agreed = Tone.GOOD if report.agree and not report.undecided else Tone.WARNING
+    yield paragraph(Marked(verdict, Tone.BAD if report.otherwise else agreed), sentence)
+    moved = sum(bool(placement.order) for placement in report.placements)
+    if moved:
+        yield paragraph(f"{moved:,} of these if tried milliseconds sooner or later than the event: bindings overlap")
+    overlaps = sum(bool(placement.overlapping) for placement in report.placements)
+    if overlaps:
+        yield paragraph(
+            f"bindings that overlap could explain {overlaps:,} of the {report.otherwise:,} placed otherwise"
+        )
+    part = sum(placement.outcome == BEST_OF_A_PART for placement in report.placements)
+    if part:
+        chose = "was the best" if part == 1 else "were the best"
+        yield paragraph(f"{part:,} of these {chose} of a part of the nodes, as kube-scheduler looks at no more")
+
+
+def _table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
+    columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
+    return table_of(
+        placements,
+        columns,
+        lambda placement: (placement.pod, placement.node, Stack(tuple(_why(placement)))),
+        style,
+        title=title,
+    )
+
+
+def _why(placement: FollowedPlacement) -> Iterator[str]:
+    """What the replay says instead, and which pods that were bound at the same time explain it."""
+    yield from _instead(placement)
+    for before in (True, False):
+        bindings = [binding for binding in placement.overlapping if (binding.milliseconds <= 0) is before]
+        if bindings:
+            sides = [
+                f"{binding.pod} ({binding.node}, {abs(binding.milliseconds):,} ms {_side(before)})"
+                for binding in bindings
+            ]
+            yield f"as replayed if tried {_side(before)} {names(sides)}"
+
+
+def _side(before: bool) -> str:
+    return "before" if before else "after"
+
+
+def _instead(placement: FollowedPlacement) -> Iterator[str]:
+    match placement.outcome:
+        case outcome if outcome == NOT_FEASIBLE:
+            yield f"refused by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"
+            yield f"{count(placement.feasible, 'other node')} {'fits' if placement.feasible == 1 else 'fit'}"
+        case outcome if outcome == NOT_BEST:
+            by = sorted(placement.lost.items(), key=lambda item: -abs(item[1]))[:PLUGINS_TOLD]
+            yield f"{count(placement.behind, 'point')} behind {names(placement.best)}"
+            yield ", ".join(f"{plugin} {-points:+}" for plugin, points in by)
+        case outcome if outcome == OTHER_SCHEDULER:
+            yield f"placed by {placement.scheduler or 'another scheduler'}, which no profile replays"
+        case outcome if outcome == UNKNOWN_NODE:
+            yield "there is no such node here"
+        case outcome if outcome == NOT_LOOKED_AT:
+            yield "it fits, but is not in the part of the nodes that was searched"
+        case _:
+            yield ", ".join(placement.reasons)

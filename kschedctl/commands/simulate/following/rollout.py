@@ -1,0 +1,406 @@
+"""A real rollout followed: where, and why, the real scheduler chose otherwise than the replay would have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Struct
+from kschedctl.api.times import nanoseconds
+from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate import prepare
+from kschedctl.commands.simulate.following.nearby import (
+    MOST_IN_VAIN,
+    MOST_WITHIN,
+    WITHIN,
+    Nearby,
+    in_order,
+    overlapping,
+)
+from kschedctl.commands.simulate.following_report import (
+    AS_REPLAYED,
+    BEST_OF_A_PART,
+    NOT_BEST,
+    NOT_COMPARED,
+    NOT_FEASIBLE,
+    NOT_LOOKED_AT,
+    OTHER_SCHEDULER,
+    OTHERWISE,
+    UNKNOWN_NODE,
+    UNKNOWN_POD,
+    FollowedPlacement,
+    FollowedRollout,
+    OverlappingBinding,
+)
+from kschedctl.replay.shared_cluster import cluster_basis, search_start
+from kschedctl.replay.unknown import IN_SIMULATIONS, of_cluster, together, unknown_kinds
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.sampling import SampledFrom, Terms
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.following import Following, Tried
+from kschedctl.text.counts import agreeing, counted
+
+Done = Callable[[int], None]
+MILLISECOND, SECOND = 1_000_000, 1_000_000_000
+"""Objects tell when they were created in whole seconds."""
+
+
+class RealPlacement(NamedTuple):
+    """A pod (``namespace/name``) was put on a node: when, in nanoseconds since 1970 and as it was written, by whom.
+
+    ``scheduler`` is empty where that is not known.
+    """
+
+    nanoseconds: int
+    time: str
+    pod: str
+    node: str
+    scheduler: str = ""
+
+
+def follow_rollout(
+    cluster: Cluster,
+    placements: Sequence[RealPlacement],
+    manifests: Iterable[JsonObject | Struct] = (),
+    *,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    done: Done = lambda number: None,
+) -> FollowedRollout:
+    """Try every pod when it was really scheduled, with what was placed before it, and put it where it really went.
+
+    The cluster is that before or after: what the placements name has no node until its turn, and what was created
+    later comes when it was. ``manifests`` are applied to it; their pods stand for those of a workload's name. Raises
+    InputError, ConfigurationError.
+    """
+    manifests = list(manifests)
+    cluster, attached = _before_attaching(cluster, placements)
+    shared = prepare(cluster, manifests) if manifests else None
+    made = shared.workloads if shared else {}
+    scheduler = Scheduler(shared.cluster if shared else cluster, call_extender)
+    followed = _Followed(Following(scheduler, time_passes=True, sampling=sampling), placements, made)
+    steps = []
+    interrupted = False
+    try:
+        for step in followed.steps():
+            steps.append(step)
+            done(1)
+    except KeyboardInterrupt:
+        interrupted = True
+    notes = (*(shared.assumed if shared else ()), *attached, *followed.notes)
+    return _report(followed, steps, notes, interrupted, sampling)
+
+
+def _before_attaching(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
+    """The cluster without the volumes that were attached for pods which had come to their nodes, and a note of it.
+
+    Each counts with its pod from then on; to NodeVolumeLimits an attached volume is there beside that of the pod.
+    """
+    if not placements:
+        return cluster, ()
+    first = placements[0].nanoseconds // SECOND * SECOND
+    kept = tuple(va for va in cluster.volume_attachments if _created(va.metadata.creation_timestamp) < first)
+    later = len(cluster.volume_attachments) - len(kept)
+    if not later:
+        return cluster, ()
+    note = f"VolumeAttachments that are no older than the events are left out: {later:,}; volumes count with their pods"
+    return replace(cluster, volume_attachments=kept), (note,)
+
+
+def _created(timestamp: str | None) -> int:
+    return nanoseconds(timestamp) if timestamp else 0
+
+
+def _report(
+    followed: _Followed,
+    placements: Sequence[FollowedPlacement],
+    assumed: tuple[str, ...],
+    interrupted: bool,
+    sampling: SampledFrom | None,
+) -> FollowedRollout:
+    following, outcomes = followed.following, Counter(placement.outcome for placement in placements)
+    unknown = unknown_kinds((*of_cluster(following.view.cluster), *following.unknown), IN_SIMULATIONS)
+    agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
+    otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
+    if not (agree or otherwise):
+        unknown = together(((_nothing_compared(outcomes),), unknown))
+    return FollowedRollout(
+        agree=agree,
+        otherwise=otherwise,
+        placements=tuple(placements),
+        assumed=assumed,
+        search_start=search_start(sampling, len(following.view.nodes), 0),
+        **cluster_basis(unknown, following.scheduler),
+        interrupted=interrupted,
+    )
+
+
+def _nothing_compared(outcomes: Counter[str]) -> UnknownKind:
+    """Why nothing can be said of any placement."""
+    absent, all_ = outcomes[UNKNOWN_POD], outcomes.total()
+    if not all_:
+        return UnknownKind("Event", "tell of no placement", VERDICT)
+    if not absent:
+        return UnknownKind("Pod", f"of the events could not be compared: {all_:,} of {all_:,}", VERDICT)
+    return UnknownKind(
+        "Pod", f"of the events are not in the cluster, {absent:,} of {all_:,}: it may have been read before", VERDICT
+    )
+
+
+class _Followed:
+    """The pods of the placements, in a cluster as it was before the first of them.
+
+    ``made``: pod -> workload, for the pods that manifests make; ``notes``: what had to be guessed.
+    """
+
+    def __init__(self, following: Following, placements: Sequence[RealPlacement], made: Mapping[str, str]) -> None:
+        self.following, self.view, self.notes = following, following.view, list[str]()
+        self.placements = placements
+        self._placed: list[tuple[int, Position, Row]] = []
+        self._in_vain = 0
+        self._made: dict[str, list[Position]] = {}
+        for pod, workload in made.items():
+            name = pod.partition("/")[0] + "/" + workload.rpartition("/")[2].rpartition(" ")[2]
+            self._made.setdefault(name, []).append(self.view.pods.index[pod])
+        index = self.view.pods.index
+        named = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
+        self._later = self._created_later(placements, set(named))
+        following.take_off([p for p in (*named, *(p for _, p, _ in self._later)) if self.view.node[p] >= 0])
+        self._promised = self._promised_later(placements)
+        for _, position, _ in self._promised:
+            self.view.nominate(position, NO_ROW)
+
+    def _created_later(
+        self, placements: Sequence[RealPlacement], named: set[Position]
+    ) -> list[tuple[int, Position, Row]]:
+        """Other pods that have a node and were created after the first placement, the latest first."""
+        if not placements:
+            return []
+        later = []
+        for number in np.flatnonzero(self.view.node >= 0).tolist():
+            position = Position(number)
+            created = self.view.pods.objects[position].metadata.creation_timestamp
+            if position not in named and created and nanoseconds(created) > placements[0].nanoseconds:
+                later.append((nanoseconds(created), position, Row(int(self.view.node[position]))))
+        if later:
+            self.notes.append(
+                f"{counted(len(later), 'running pod')} without an event "
+                f"{agreeing(len(later), 'is there from when it was', 'are there from when they were')} created"
+            )
+        return sorted(later, reverse=True)
+
+    def _promised_later(self, placements: Sequence[RealPlacement]) -> list[tuple[int, Position, Row]]:
+        """The pods that wait for a node and were created after the first placement, the latest first."""
+        first = placements[0].nanoseconds if placements else 0
+        promised = zip(*(column.tolist() for column in self.view.nominations), strict=True)
+        created = [(self._created(position), Position(position), Row(row)) for row, position in promised]
+        return sorted((step for step in created if step[0] > first), reverse=True)
+
+    def _created(self, position: int) -> int:
+        return _created(self.view.pods.objects[position].metadata.creation_timestamp)
+
+    def steps(self) -> Iterator[FollowedPlacement]:
+        """Try each pod, say what the replay makes of where it went, and put it there."""
+        for number, placement in enumerate(self.placements):
+            yield self._step(number, placement)
+
+    def _step(self, number: int, placement: RealPlacement) -> FollowedPlacement:
+        while self._later and self._later[-1][0] <= placement.nanoseconds:
+            _, other, row = self._later.pop()
+            self.view.assume(other, row)
+        while self._promised and self._promised[-1][0] <= placement.nanoseconds:
+            _, other, row = self._promised.pop()
+            self.view.nominate(other, row)
+        position = self._position(placement.pod)
+        if position is None:
+            return _told(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
+        if self.view.node[position] >= 0:  # scheduled once more under the same name
+            self.following.take_off([position])
+        row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
+        tried = self.following.attempt(position)
+        compared = _compared(placement, tried, row, self.following)
+        if compared.outcome in (NOT_BEST, NOT_FEASIBLE):
+            compared = self._in_another_order(number, position, row, compared)
+        if row != NO_ROW:
+            self._put(tried, row)
+            self._placed.append((placement.nanoseconds, position, row))
+        return compared
+
+    def _in_another_order(
+        self, number: int, position: Position, row: Row, placement: FollowedPlacement
+    ) -> FollowedPlacement:
+        """What was found, unless the pod was tried a bit sooner or later than its event tells, and then agrees; else
+        with the pods that were bound at about the same time and explain it."""
+        nearby = self._nearby(number, position)
+
+        def other(moved: Sequence[Nearby]) -> FollowedPlacement:
+            return self._moving(number, position, row, moved)
+
+        for moved in in_order(nearby):
+            again = other(moved)
+            if again.outcome == AS_REPLAYED:
+                return replace(again, order=len(moved) if moved[0].nanoseconds > 0 else -len(moved))
+        if self._in_vain == MOST_IN_VAIN:
+            return placement
+        best = {Row(self.view.nodes.index[name]) for name in placement.best}
+        moved = overlapping(nearby, row, best, lambda moved: other(moved).outcome == AS_REPLAYED)
+        self._in_vain += bool(nearby) and not moved
+        if self._in_vain == MOST_IN_VAIN:
+            self.notes.append(
+                f"after {MOST_IN_VAIN:,} placements that no overlapping binding explains none is looked for"
+            )
+        return replace(placement, overlapping=tuple(map(self._told, moved)))
+
+    def _nearby(self, number: int, position: Position) -> list[Nearby]:
+        """Other pods that came at about the time of a placement, in the order of time."""
+        now = self.placements[number].nanoseconds
+        before = [Nearby(p, row, time - now) for time, p, row in self._placed[-2 * MOST_WITHIN :]]
+        index, nodes = self.view.pods.index, self.view.nodes.index
+        after = {
+            index[placement.pod]: Nearby(
+                index[placement.pod], Row(nodes[placement.node]), max(placement.nanoseconds - now, 1)
+            )
+            for placement in self.placements[number + 1 : number + 1 + 2 * MOST_WITHIN]
+            if placement.pod in index and placement.node in nodes
+        }
+        gone = [nearby for nearby in before if self.view.node[nearby.position] == nearby.row]
+        come = [
+            nearby for nearby in after.values() if self.view.node[nearby.position] < 0 and nearby.position != position
+        ]
+        return [nearby for nearby in (*gone, *come) if abs(nearby.nanoseconds) < WITHIN]
+
+    def _moving(self, number: int, position: Position, row: Row, moved: Sequence[Nearby]) -> FollowedPlacement:
+        """The pod tried with nearby ones gone that came before it, and come that came after; then all is as it was."""
+        searches = self.following.sampling
+        start = searches.start if searches else 0
+        for nearby in moved:
+            self._move(nearby, 1 if nearby.nanoseconds > 0 else -1)
+        try:
+            return _compared(self.placements[number], self.following.attempt(position), row, self.following)
+        finally:
+            for nearby in reversed(moved):
+                self._move(nearby, -1 if nearby.nanoseconds > 0 else 1)
+            if searches:
+                searches.start = start
+
+    def _move(self, other: Nearby, sign: int) -> None:
+        if sign > 0:
+            self.view.assume(other.position, other.row)
+        else:
+            self.view.forget(other.position)
+
+    def _told(self, other: Nearby) -> OverlappingBinding:
+        pod, node = self.view.pods.objects[other.position].key, self.view.nodes.names[other.row]
+        return OverlappingBinding(pod, node, round(other.nanoseconds / MILLISECOND))
+
+    def _position(self, pod: str) -> Position | None:
+        """The pod itself, else the next of those that manifests make for a workload of which it has the name."""
+        if pod in self.view.pods.index:
+            return self.view.pods.index[pod]
+        owners = [name for name in self._made if pod.startswith(f"{name}-") and self._made[name]]
+        return self._made[max(owners, key=len)].pop(0) if owners else None
+
+    def _put(self, tried: Tried, row: Row) -> None:
+        """On its node, with what is reserved for it there, as far as that fits."""
+        if tried.cycle is not None and row in tried.cycle.feasible:
+            try:
+                self.following.assume(tried, row)
+                return
+            except PluginError as failure:
+                self.notes.append(f"{self.view.pods.objects[tried.position].key}: nothing is reserved: {failure}")
+        self.following.put(tried.position, row)
+
+
+def _told(
+    placement: RealPlacement,
+    outcome: str,
+    *,
+    feasible: int = 0,
+    best: tuple[str, ...] = (),
+    behind: int = 0,
+    lost: Mapping[str, int] = MappingProxyType({}),
+    plugin: str = "",
+    reasons: tuple[str, ...] = (),
+) -> FollowedPlacement:
+    return FollowedPlacement(
+        placement.pod,
+        placement.node,
+        placement.time,
+        placement.scheduler,
+        outcome,
+        feasible,
+        best,
+        behind,
+        dict(lost),
+        plugin,
+        reasons,
+    )
+
+
+def _compared(placement: RealPlacement, tried: Tried, row: Row, following: Following) -> FollowedPlacement:
+    cycle, served = tried.cycle, following.scheduler.configuration.profiles
+    if cycle is None or (placement.scheduler and placement.scheduler not in served):
+        return _told(placement, OTHER_SCHEDULER)
+    if row == NO_ROW:
+        return _told(placement, UNKNOWN_NODE)
+    if cycle.error is not None:
+        return _told(placement, NOT_COMPARED, reasons=(cycle.error,))
+    feasible = len(cycle.feasible)
+    if row not in cycle.feasible:
+        return _not_feasible(placement, cycle, row, feasible)
+    best = tuple(sorted(cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()))
+    if placement.node in best:
+        return _told(placement, AS_REPLAYED, feasible=feasible, best=best)
+    behind, lost = _behind(cycle, row, best[0])
+    part = following.sampling is None and _best_of_a_part(cycle, row, following)
+    outcome = BEST_OF_A_PART if part else NOT_BEST
+    return _told(placement, outcome, feasible=feasible, best=best, behind=behind, lost=lost)
+
+
+def _not_feasible(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
+    """The node is refused, by PreFilter or Filter plugins, or was not looked at."""
+    if cycle.pre_filter.status.rejected:
+        plugin, status = cycle.pre_filter.plugin, cycle.pre_filter.status
+    elif not cycle.filter.passing[row]:
+        plugin, status = cycle.filter.first_fail(row)
+    elif cycle.search is not None and not cycle.considered[row]:
+        return _told(placement, NOT_LOOKED_AT, feasible=feasible)
+    else:
+        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.status(row)
+    return _told(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
+
+
+def _behind(cycle: Cycle, row: Row, best: str) -> tuple[int, dict[str, int]]:
+    """By how many points a node is behind the best, and what each plugin has to do with it."""
+    rows = cycle.scores.rows.tolist()
+    mine, other = rows.index(row), rows.index(cycle.view.nodes.index[best])
+    lost = {name: int(scores[other] - scores[mine]) for name, scores in cycle.scores.weighted.items()}
+    total = cycle.scores.total
+    return int(total[other] - total[mine]), {name: points for name, points in lost.items() if points}
+
+
+def _best_of_a_part(cycle: Cycle, row: Row, following: Following) -> bool:
+    """Whether the scheduler, which looks at a part of so many nodes, may have seen no better one.
+
+    As many nodes that fit, one after the other in its order, would have to be no better than this one; the scores are
+    those among all nodes.
+    """
+    offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
+    enough = following.searches(SampledFrom()).enough(
+        offered, Terms.of(cycle.framework.profile, cycle.framework.release)
+    )
+    total, mine = cycle.scores.total, cycle.scores.rows.tolist().index(row)
+    better = np.flatnonzero(np.roll(total > total[mine], -mine))
+    without = len(total) if not len(better) else int(better[0]) + len(total) - int(better[-1]) - 1
+    return enough <= without

@@ -1,0 +1,106 @@
+"""The page of a Simulation: how many fit, each workload, who stays Pending and why, who is evicted, what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kschedctl.commands.explain.growth_page import growth_section
+from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
+from kschedctl.render.not_created import not_created_section
+from kschedctl.render.page import (
+    Bullets,
+    Marked,
+    Page,
+    Paragraph,
+    Style,
+    names,
+    paragraph,
+    section,
+)
+from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_section
+from kschedctl.render.sections import (
+    before_and_after,
+    caveats,
+    evicted_section,
+    headroom_section,
+    interruption,
+    next_section,
+    retried_section,
+    unplaced_section,
+    variation_section,
+)
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
+from kschedctl.text.counts import counted
+
+
+def simulation_page(report: SimulationReport, style: Style) -> Page:
+    """All sections that have something to say."""
+    return (
+        *_verdict(report),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *_workloads(report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"),
+        *(not_created_section(report.not_created, style) if report.not_created else ()),
+        *(growth_section(report.growth, style) if report.growth else unplaced_section(report.pending, style)),
+        *(waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
+        *retried_section(report.retried, style),
+        *evicted_section(report.evicted, style, report.chain),
+        *headroom_section(report.headroom),
+        *before_and_after(report.zones, report.nodes_changed),
+        *variation_section(report.variation),
+        *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
+        *next_section(style),
+    )
+
+
+def _verdict(report: SimulationReport) -> Page:
+    """How many pods get a node; of several runs how many in all of them."""
+    total = report.placed + report.unplaced
+    if report.interrupted and not total:
+        return interruption(True, "nothing was known by then")
+    verdict, sentence = report.first_line()
+    fine = Tone.WARNING if (report.undecided and total) or report.waiting_elsewhere else Tone.GOOD
+    unplaced = report.variation.pending.most if report.variation else report.unplaced
+    unplaced = report.growth.without if report.growth else unplaced
+    line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), sentence)
+    return (*interruption(report.interrupted), line, *_fitting(report), *_waiting(report))
+
+
+def _fitting(report: SimulationReport) -> Iterator[Paragraph]:
+    """Which of several workloads do not fit, where some do not."""
+    lacking = [workload.workload for workload in report.workloads if workload.pending]
+    lacking += [refused.workload for refused in report.not_created if refused.workload not in lacking]
+    fitting = [workload.workload for workload in report.workloads if workload.workload not in lacking]
+    if report.growth or report.variation or not lacking or len(lacking) + len(fitting) < 2:
+        return
+    kinds = {title.partition(" ")[0] for title in (*lacking, *fitting)}
+    noun = kinds.pop() if len(kinds) == 1 else "workload"
+    fit = f"{counted(len(fitting), noun)} {'fits' if len(fitting) == 1 else 'fit'}"
+    yield paragraph(f"{fit}, {len(lacking):,} {'does' if len(lacking) == 1 else 'do'} not: {names(lacking)}")
+
+
+def _waiting(report: SimulationReport) -> Iterator[Paragraph]:
+    """The pods that have a node, but are not bound there yet."""
+    if report.waiting:
+        number, reasons = len(report.waiting), names(tuple(dict.fromkeys(report.waiting.values())))
+        word = Marked(f"{number:,} of these {'waits' if number == 1 else 'wait'} for Permit:", Tone.WARNING)
+        yield paragraph(word, f"{reasons}")
+
+
+def _workloads(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:
+    cells = {"running": _running, "domains": lambda workload: _where(workload, style)}
+    return listed(workloads, style, cells, title=title, full=False)
+
+
+def _running(workload: WorkloadPlacement) -> str:
+    return f"{workload.running:,}/{workload.desired:,}"
+
+
+def _where(workload: WorkloadPlacement, style: Style) -> str:
+    domains = {key: values for key, values in workload.domains.items() if any(values.values())}
+    where = [f"{key.rpartition('/')[2]} {_domains(values)}" for key, values in domains.items()]
+    return "; ".join(filter(None, [*where, _domains(workload.nodes) if style.wide else ""]))
+
+
+def _domains(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{value}: {number:,}" for value, number in values.items())

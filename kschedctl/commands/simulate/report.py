@@ -1,0 +1,183 @@
+"""Where pods would go, as a document: apiVersion kschedctl.dev/v1, kind Simulation."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.commands.explain.pending_report import ExplainedPods
+from kschedctl.reports.columns import Column, CsvTable, Tone
+from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.gate_problem import GateProblem
+from kschedctl.reports.growth import NodeGrowth
+from kschedctl.reports.not_created import NotCreated, refused
+from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods, Variation
+from kschedctl.reports.searches import SearchStart
+from kschedctl.reports.summary import Report, Summary
+from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted, not_admitted
+from kschedctl.text.counts import counted
+
+
+class WorkloadPlacement(Document, frozen=True):
+    """One workload as it would be in the end.
+
+    ``desired`` pods, of which ``created`` are new; ``running`` have a node, ``pending`` have none. ``removed``: pods of
+    the old version that went. ``nodes``: node -> its pods; ``domains``: topology key -> value -> its pods. ``rollout``
+    says how far a rollout comes, empty without one.
+    """
+
+    workload: Annotated[str, Column(keep=True)]
+    desired: int
+    created: int
+    running: Annotated[int, Column()]
+    pending: Annotated[int, Column(above=0, tone=Tone.BAD)]
+    removed: Annotated[int, Column(above=0)] = 0
+    nodes: Annotated[dict[str, int], Column(counted=True)] = msgspec.field(default_factory=dict)
+    domains: Annotated[dict[str, dict[str, int]], Column("where", narrow=True)] = msgspec.field(default_factory=dict)
+    rollout: Annotated[str, Column(narrow=True)] = ""
+
+
+class SimulationReport(Report, frozen=True):
+    """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
+    good where it was more than one. ``zones``: the pods of each; ``nodes_changed``: of the nodes
+    where their number is another one in the end.
+    ``waiting``: pod -> why Permit lets it wait on its node before it is bound.
+    ``assumed``: what had to be guessed, and what to know of the manifests;
+    ``not_replayed``: what the configuration runs and this answer leaves out; ``ignored``: what of the input the
+    replayed version's API server drops from new objects and its scheduler ignores or refuses, as of every such report.
+    ``explained``: pods without a node in full, where that was asked for;
+    ``interrupted``: this is what was known when the user stopped it.
+    ``not_created``: workloads of which quotas or LimitRanges refuse pods.
+    ``growth``: the nodes that an autoscaler makes for those of ``pending``, where it was asked.
+    ``waiting_elsewhere``: what of the manifests, or of the cluster whose pending pods take part, has no pods that
+    kube-scheduler sees.
+    ``chain``: what becomes of the ``evicted`` pods in the end, None if there are none or the user interrupted.
+    """
+
+    seed: int
+    sampling: bool
+    placed: int
+    unplaced: int
+    workloads: tuple[WorkloadPlacement, ...] = ()
+    pending: tuple[UnplacedPods, ...] = ()
+    retried: tuple[RetriedPods, ...] = ()
+    evicted: tuple[EvictedPod, ...] = ()
+    explained: tuple[ExplainedPods, ...] = ()
+    headroom: tuple[Headroom, ...] = ()
+    zones: tuple[PodCount, ...] = ()
+    nodes_changed: tuple[PodCount, ...] = ()
+    placements: dict[str, str] = msgspec.field(default_factory=dict)
+    tied: dict[str, int] = msgspec.field(default_factory=dict)
+    waiting: dict[str, str] = msgspec.field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    interrupted: bool = False
+    variation: Variation | None = None
+    search_start: SearchStart | None = None
+    not_created: tuple[NotCreated, ...] = ()
+    growth: NodeGrowth | None = None
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    chain: EvictionChain | None = None
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Simulation"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many pods get a node; of several runs how many in all of them."""
+        total, runs = self.placed + self.unplaced, self.variation
+        if self.not_created and not total:
+            return ("Not created:", f"{refused(self.not_created)}{doubt(self.unknown)}")
+        waiting = count_by_state(self.waiting_elsewhere)
+        if not total and waiting and not self.interrupted:
+            return ("No pod to schedule:", f"{waiting}{doubt(self.unknown)}")
+        if not total:
+            return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
+        unplaced, placed = str(runs.pending) if runs else f"{self.unplaced:,}", f"{self.placed:,}"
+        if runs and runs.placed.least < runs.placed.most:
+            placed = str(runs.placed)
+        verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
+        get = "gets" if total == 1 or placed == "1" else "get"
+        sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._besides}"
+        sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{doubt(self.unknown)}"
+        if self.growth:
+            return self._with_growth(self.growth)
+        if self.not_created:
+            return ("Not created:", f"{refused(self.not_created)}; {sentence}")
+        scheduled = "Scheduled:" if waiting else "All scheduled:"
+        return (scheduled if unplaced == "0" else verdict, sentence)
+
+    @property
+    def good(self) -> bool:
+        """Whether all pods are created and get a node, in each run."""
+        unplaced = self.variation.pending.most if self.variation else self.unplaced
+        unplaced = self.growth.without if self.growth else unplaced
+        return not (self.not_created or unplaced or is_not_admitted(self.waiting_elsewhere))
+
+    def _with_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
+        """How many pods get a node now, and how many once nodes come."""
+        now = f"{counted(self.placed, 'pod')} now{self._besides}"
+        later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
+        without = f"{counted(growth.without, 'pod')} never scheduled:"
+        return (without if growth.without else "All scheduled:", f"{now}, {later}{doubt(self.unknown)}")
+
+    @property
+    def evicted_pods(self) -> int:
+        """How many pods are evicted; one that is evicted several times counts once."""
+        return len({pod.pod for pod in self.evicted})
+
+    @property
+    def _besides(self) -> str:
+        """Who is evicted, and which rollouts are stuck."""
+        chain = self.chain
+        homeless = chain.pending + chain.lost if chain else 0
+        stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
+        evicted = f", {counted(self.evicted_pods, 'pod')} evicted" if self.evicted else ""
+        evicted += f", {homeless:,} of them without another node" if homeless else ""
+        return f"{evicted}, {counted(stuck, 'rollout')} stuck" if stuck else evicted
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With who is not scheduled and who is evicted."""
+        return replace(
+            summary,
+            verdict="Not all created"
+            if self.not_created
+            else "Not all scheduled"
+            if self.unplaced
+            else "Scheduled, others wait elsewhere"
+            if self.waiting_elsewhere
+            else "All scheduled",
+            pods=(
+                *(lacking.shortened for lacking in self.not_created),
+                *(pods.shortened for pods in self.pending),
+                *(entry.shortened for entry in self.waiting_elsewhere),
+            ),
+            victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
+            figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
+        )
+
+    def csv_table(self) -> CsvTable:
+        """Return a row for each pod that was placed, stays pending or is evicted."""
+        placed = [(pod, "Scheduled", node, self.tied.get(pod, 1), "") for pod, node in self.placements.items()]
+        waiting = [(pod, group.verdict, "", "", group.message) for group in self.pending for pod in group.pods]
+        evicted = [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        return CsvTable(("pod", "verdict", "node", "tied", "message"), [*placed, *waiting, *evicted])
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the pods without a node."""
+        return tuple(pod for group in self.pending for pod in group.pods)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the pods that are not created, get no node or are evicted."""
+        return [
+            *(workload.gate_problem for workload in self.not_created),
+            *(group.gate_problem for group in self.pending),
+            *(entry.gate_problem for entry in not_admitted(self.waiting_elsewhere)),
+            *(pod.gate_problem for pod in self.evicted),
+        ]

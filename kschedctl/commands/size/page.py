@@ -1,0 +1,62 @@
+"""The page of NodeSizing: the best set of nodes, the others, and who fits nowhere."""
+
+from __future__ import annotations
+
+from kschedctl.commands.size.report import NodeSizing, SizingAlternative
+from kschedctl.render.not_created import not_created_section
+from kschedctl.render.page import Marked, Page, Style, paragraph
+from kschedctl.render.sections import caveats, interruption, pools_before_and_after
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
+from kschedctl.text.counts import counted
+
+
+def sizing_page(report: NodeSizing, style: Style) -> Page:
+    """All sections that have something to say."""
+    first, *notes = report.first_line()
+    tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
+    ties = "each set was replayed once: where nodes are equally good, another choice may leave a pod without one"
+    looked = f"{report.tried:,} of {counted(report.candidates, 'set')} to begin with were searched to the end"
+    better = "there may be a better one (--search-seconds)"
+    partly = f"{looked}: {better}" if report.candidates else better
+    return (
+        *interruption(report.interrupted, "the shapes so far"),
+        paragraph(Marked(first, tone), *notes),
+        *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
+        *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts),
+        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *(not_created_section(report.not_created, style) if report.not_created else ()),
+        *listed(report.shapes, style, title="Nodes"),
+        *(
+            (paragraph(Marked(ties, Tone.FAINT)), paragraph(Marked(_least(report), Tone.FAINT)))
+            if report.shapes
+            else ()
+        ),
+        *(_sets(report, style) if len(report.alternatives) > 1 else ()),
+        *listed(report.never, style, title="Without a node"),
+        *pools_before_and_after(report.pools, style),
+    )
+
+
+def _sets(report: NodeSizing, style: Style) -> Page:
+    """Each was replayed: all pods that any set takes got a node."""
+    return listed(report.alternatives, style, {"shapes": _replayed}, title="Sets of nodes, each replayed with all pods")
+
+
+def _replayed(some: SizingAlternative) -> Marked:
+    return Marked(f"✓ {some.shapes}", Tone.GOOD)
+
+
+def _least(report: NodeSizing) -> str:
+    """What the bound leaves out, and what replays add to it."""
+    solver = "" if report.solver else "; pip install 'kschedctl[solver]' for a better one"
+    ignored = "what is needed at least ignores spreading, affinity and zones, and where kube-scheduler puts pods"
+    return f"{ignored}{solver}{_proven(report)}"
+
+
+def _proven(report: NodeSizing) -> str:
+    """Where not all cheaper sets were replayed, from where on there may be one."""
+    if report.cheapest or report.proven <= report.bound * (1 + 1e-9):
+        return ""
+    least = f"for less than {report.proven:.4f}" if report.price is not None else f"of fewer than {report.proven:,.0f}"
+    return f"; by replays no set {least} takes all pods"

@@ -1,0 +1,54 @@
+"""The steps of a scenario before nodes are bought for what is there then: more pods, other workloads, other pools.
+
+Nothing is scheduled in between, since all pods are placed anew afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate import prepare
+from kschedctl.commands.whatif import Run
+from kschedctl.errors import KschedctlError, UsageError
+from kschedctl.replay.edits import cordoned
+from kschedctl.replay.scenarios.scenario import chosen_nodes, in_step, verb
+from kschedctl.replay.scenarios.steps_on_pods import manifests_of
+from kschedctl.replay.settling import Settled
+from kschedctl.reports import scenario as parts
+from kschedctl.reports.not_created import NotCreated
+
+Documents = Mapping[str, Sequence[JsonObject]]
+"""Of the files that a scenario names."""
+
+
+def after_steps(
+    cluster: Cluster, scenario: parts.Scenario, files: Documents, where: str = ""
+) -> tuple[Cluster, list[NotCreated]]:
+    """The cluster after all of them, and what the API server refuses on the way.
+
+    Raises KschedctlError that names the step.
+    """
+    run = Run(Settled(cluster, {}), files.__getitem__, where, 0, None)
+    for number, (name, part) in enumerate(map(verb, scenario.steps), 1):
+        try:
+            run.rest = Settled(_after(run, name, part), {})
+        except KschedctlError as error:
+            raise in_step(error, number, name, where) from None
+    return run.rest.cluster, run.not_created
+
+
+def _after(run: Run, name: str, part: parts.Part) -> Cluster:
+    cluster = run.rest.cluster
+    match part:
+        case parts.Apply():
+            manifests = [manifest for _, manifest in manifests_of(part, run.read)]
+            prepared = prepare(cluster, manifests, counting={})
+            run.not_created += prepared.not_created
+            return prepared.cluster
+        case parts.InstanceTypes():
+            raise UsageError("all nodes are bought anew, so none are launched before", hint="leave the step out")
+        case parts.SomeNodes() if name == "drain":  # their pods are placed anew, as all are
+            return cordoned(cluster, chosen_nodes(cluster, part))
+    return run.edited(name, part).result

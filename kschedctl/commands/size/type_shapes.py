@@ -1,0 +1,113 @@
+"""What can be bought of a catalogue of instance types: nodes as such, or as the NodePools of Karpenter launch them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Node, NodeSpec, NodeStatus, ObjectMeta, Resources, Taint
+from kschedctl.autoscaling.cluster_autoscaler.templates import daemon_pods
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering, Sold, read_instance_types
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, RESERVED, ZONE
+from kschedctl.autoscaling.karpenter.options import read_karpenter_options
+from kschedctl.autoscaling.karpenter.requirements import Requirements
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
+from kschedctl.cluster import Cluster
+from kschedctl.commands.size.shapes import NodeShape
+
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_ANY_TIME = "1970-01-01T00:00:00Z"
+
+
+def shapes_of_types(
+    cluster: Cluster, instance_types: Sequence[JsonObject], node_labels: Mapping[str, str] = NO_LABELS
+) -> list[NodeShape]:
+    """One for each instance type that is for sale, on demand where it is sold so; where the cluster has NodePools, for
+    each of those that a pool may launch, with the pool's labels and taints. Raises InputError.
+
+    ``node_labels``: what nodes are labelled with besides.
+    """
+    sold = read_instance_types(instance_types)
+    if cluster.karpenter_node_pools:
+        some = [launched for template in _templates(cluster, sold) for launched in _of_template(template)]
+    else:
+        some = [_Launched(t.name, t, t.requirements, t.offerings) for t in sold.types]
+    keys = _zone_keys(cluster)
+    shapes = (_shape(cluster, launched, node_labels, keys) for launched in some)
+    return [shape for shape in shapes if shape is not None]
+
+
+class _Launched(NamedTuple):
+    """A type as it can be had: ``requirements`` of its nodes' labels, and the offerings that meet them."""
+
+    name: str
+    sold: InstanceType
+    requirements: Requirements
+    offerings: Sequence[Offering]
+    labels: Mapping[str, str] = NO_LABELS
+    taints: tuple[Taint, ...] = ()
+
+    def for_sale(self) -> list[Offering]:
+        """Those that count, the cheapest last."""
+        some = [offering for offering in self.offerings if offering.available and offering.capacity_type != RESERVED]
+        some = [offering for offering in some if offering.capacity_type == ON_DEMAND] or some
+        return sorted(some, key=lambda offering: -offering.price)
+
+
+def _templates(cluster: Cluster, sold: Sold) -> Sequence[ClaimTemplate]:
+    """The NodePools that launch nodes, with what they sell."""
+    now = cluster.provenance.read_at if cluster.provenance else _ANY_TIME
+    return KarpenterSetting.of(cluster, sold, read_karpenter_options({}), now or _ANY_TIME).pools.templates
+
+
+def _of_template(template: ClaimTemplate) -> Iterator[_Launched]:
+    columns = template.columns
+    meeting = columns.terms(template.requirements)
+    for at in np.flatnonzero(template.options).tolist():
+        sold = columns.types[at]
+        offerings = [columns.offerings[offering] for offering in np.flatnonzero(meeting & (columns.type_of == at))]
+        requirements = template.requirements.plus(sold.requirements)
+        name = f"{template.name}-{sold.name}"
+        yield _Launched(name, sold, requirements, offerings, template.labels, template.taints)
+
+
+def _shape(
+    cluster: Cluster, launched: _Launched, node_labels: Mapping[str, str], zone_keys: Iterable[str]
+) -> NodeShape | None:
+    """None where it is not for sale. ``zone_keys``: labels that name a node's zone, too."""
+    offerings = launched.for_sale()
+    if not offerings:
+        return None
+    by_zone = {offering.zone if ZONE in offering.requirements else "": offering.price for offering in offerings}
+    prices: dict[str, float | None] = dict(sorted(by_zone.items()))
+    single = {
+        key: wanted.any()
+        for key, wanted in launched.requirements.items()
+        if not wanted.complement and len(wanted.values) == 1 and key != HOSTNAME
+    }
+    of_type = {INSTANCE_TYPE: launched.sold.name, CAPACITY_TYPE: offerings[-1].capacity_type}
+    labels = {**single, **launched.labels, **node_labels, **of_type}
+    allocatable: Resources = {name: str(amount) for name, amount in launched.sold.allocatable.items()}
+    capacity: Resources = {name: str(amount) for name, amount in launched.sold.capacity.items()}
+    taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in launched.taints)
+    spec, status = NodeSpec(taints=taints), NodeStatus(allocatable, capacity)
+    models = {
+        zone: Node(
+            ObjectMeta(launched.name, labels=labels | dict.fromkeys(zone_keys if zone else (), zone)), spec, status
+        )
+        for zone in prices
+    }
+    daemons = tuple(daemon_pods(next(iter(models.values())), cluster.daemon_sets))
+    return NodeShape(launched.name, models, prices, daemons)
+
+
+def _zone_keys(cluster: Cluster) -> set[str]:
+    """The labels that name the zone of every node that has them, as those which drivers of volumes look at."""
+    keys = {key for node in cluster.nodes for key in node.metadata.labels if "zone" in key.rpartition("/")[2]}
+    labels = [node.metadata.labels for node in cluster.nodes]
+    return {key for key in keys if all(key not in own or own[key] == own.get(ZONE) for own in labels)}

@@ -1,0 +1,129 @@
+"""``kschedctl snapshot``: what scheduling reads of a cluster, saved to a file, shown, compared."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.copying import replace
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Color, Source, Untabled, with_options
+from kschedctl.cli.source import EVERYTHING, load
+from kschedctl.cluster import NOT_LISTED
+from kschedctl.commands.snapshot import diff as difference
+from kschedctl.commands.snapshot.report import SnapshotReport
+from kschedctl.errors import UsageError
+from kschedctl.sources.anonymize.cluster import anonymized
+from kschedctl.sources.archive.file import Header, read_archive, read_header, write_archive
+from kschedctl.sources.cluster import WRITTEN_BY
+from kschedctl.sources.output_file import STDOUT, check_output_files, write_file
+
+EXAMPLES = {
+    "": (
+        "kschedctl snapshot save -o prod.ksnap",
+        "kschedctl explain -A --snapshot prod.ksnap",
+    ),
+    "save": (
+        "kschedctl snapshot save -o prod.ksnap",
+        "kschedctl snapshot save -o shared.ksnap --anonymize --mapping originals.json",
+    ),
+    "show": ("kschedctl snapshot show prod.ksnap",),
+    "diff": ("kschedctl snapshot diff monday.ksnap tuesday.ksnap -o json",),
+}
+"""Sub-command -> command lines; those of the command itself stand under the empty name."""
+
+SAME, DIFFERENT = 0, 1
+File = Annotated[str, typer.Argument(metavar="FILE", help="What kschedctl snapshot save wrote.")]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What to say besides the answer."""
+
+    color: Annotated[Color, typer.Option("--color", metavar="|".join(Color), help="Colours.")] = Color.AUTO
+    verbose: Annotated[
+        int,
+        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
+    ] = 0
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
+
+
+@with_options
+def save(
+    *,
+    source: Source,
+    talk: Talk,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file to write, - for stdout.")],
+    anonymize: Annotated[
+        bool, typer.Option("--anonymize", help="Pseudonyms for names, keys, label values and images; the answers stay.")
+    ] = False,
+    mapping: Annotated[
+        str | None, typer.Option("--mapping", metavar="FILE", help="Also write the pseudonyms' originals, as JSON.")
+    ] = None,
+) -> Answer | int:
+    """Save what scheduling reads of a cluster: no env, no secrets, no config maps, no annotations that no plugin reads.
+
+    It includes leases and the scheduling events, which the API server drops after an hour.
+
+    --snapshot FILE, which every command takes, looks at it later, or elsewhere.
+    """
+    if mapping is not None and not anonymize:
+        raise UsageError("there are no pseudonyms to write down", where="--mapping", hint="it goes with --anonymize")
+    check_output_files(output, mapping)
+    cluster = load(source, live=EVERYTHING)
+    stays: tuple[str, ...] = ()
+    if anonymize:
+        cluster, originals, stays = anonymized(cluster)
+        if mapping is not None:
+            write_file(mapping, [json.dumps(originals, indent=1, ensure_ascii=False).encode()], private=True)
+    header = write_archive(cluster, output, written_by=WRITTEN_BY, anonymized=anonymize, stays=stays)
+    if STDOUT in (output, mapping):
+        return SAME
+    return Untabled(color=talk.color).answer(_report(header, output))
+
+
+@with_options
+def show(*, file: File, view: Untabled) -> Answer:
+    """What a snapshot holds: when and where it was taken, how many objects of each kind, what could not be read."""
+    return view.answer(_report(read_header(file), file))
+
+
+@with_options
+def diff(
+    *,
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier snapshot.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later one.")],
+    view: Untabled,
+) -> Answer:
+    """What changed between two snapshots, of what scheduling reads. Exits with 1 if something did."""
+    report = difference(read_archive(before), read_archive(after), (before, after))
+    return view.answer(report, DIFFERENT if report.changes or report.scheduler else SAME)
+
+
+snapshot = {"save": save, "show": show, "diff": diff}
+"""The sub-commands."""
+
+
+def _report(header: Header, file: str) -> SnapshotReport:
+    report = SnapshotReport(
+        file=file,
+        size=os.path.getsize(file) if os.path.exists(file) else 0,
+        written_at=header.written_at,
+        written_by=header.written_by,
+        anonymized=header.anonymized,
+        stays=header.stays,
+        kube_version=header.kube_version,
+        objects=header.objects,
+        feature_gates=header.feature_gates,
+        configured=header.configuration is not None,
+        unread={kind: gap.why for kind, gap in header.gaps.items() if gap.why != NOT_LISTED},
+    )
+    if header.provenance is None:
+        return report
+    fields = report.__struct_fields__
+    known = {name: getattr(header.provenance, name) for name in header.provenance.__struct_fields__ if name in fields}
+    return replace(report, **known)

@@ -1,0 +1,120 @@
+"""The pages of a snapshot and of the difference between two."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
+from kschedctl.render.page import Bullets, Marked, Page, Style, first_rows, paragraph, section
+from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.reports.columns import Column, Tone
+
+CHANGES_SHOWN, LONGEST_VALUE, AROUND = 30, 60, 12
+TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
+
+
+def snapshot_page(report: SnapshotReport, style: Style) -> Page:
+    """What it is, what it holds, what it lacks."""
+    kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
+    lacking = tuple(Marked(f"{', '.join(kinds)}: {why}", Tone.WARNING) for why, kinds in _by_reason(report).items())
+    return (
+        paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
+        *section("Of", Bullets(tuple(_facts(report)))),
+        *table_of(kinds, (Column("kind"), *numbers("objects")), as_is, limit=None, title="Objects"),
+        *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
+        *(section("Could not be read", Bullets(lacking)) if lacking else ()),
+    )
+
+
+def _by_reason(report: SnapshotReport) -> dict[str, list[str]]:
+    """Why it is not there -> the kinds."""
+    kinds: dict[str, list[str]] = {}
+    for kind, why in report.unread.items():
+        kinds.setdefault(why, []).append(kind)
+    return kinds
+
+
+def _facts(report: SnapshotReport) -> Iterator[str]:
+    if report.server:
+        context = f" (context {report.context})" if report.context else ""
+        yield f"{report.server}{context}, read at {report.read_at}"
+        yield f"server {report.server_version or '?'}, kube-scheduler leader {report.leader or 'not known'}"
+    yield f"replayed as kube-scheduler {report.kube_version}"
+    configured = report.configured_by or "as given" if report.configured else "kube-scheduler's defaults"
+    yield f"configuration: {configured}"
+    if report.feature_gates:
+        yield "feature gates: " + ", ".join(f"{gate}={str(on).lower()}" for gate, on in report.feature_gates.items())
+    if report.changed:
+        moved = ", ".join(f"{number:,} {kind}" for kind, number in report.changed.items())
+        yield f"changed while it was read, taken in as they were in the end: {moved}"
+    if report.anonymized:
+        yield "anonymized: names, keys, label values and images are pseudonyms"
+
+
+def diff_page(report: SnapshotDiff, style: Style) -> Page:
+    """How many objects of each kind came, went and changed, then the changes."""
+    first, rest = report.first_line()
+    if not (report.changes or report.scheduler):
+        return (paragraph(Marked(first, Tone.GOOD), rest),)
+    field = (Column("field"), Column("before"), Column("after", beneath="→"))
+    return (
+        paragraph(Marked(first, Tone.STRONG), rest),
+        *table_of(report.scheduler, field, _field_row, limit=None, title="Scheduler"),
+        *_counts(report.changes),
+        *_changes(report.changes, field, style),
+    )
+
+
+def _counts(changes: tuple[ObjectChange, ...]) -> Page:
+    counted = Counter((change.kind, change.change) for change in changes)
+    rows = [
+        (kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()
+    ]
+    return table_of(rows, (Column("kind"), Column("what"), *numbers("objects")), as_is, limit=None, title="By kind")
+
+
+def _changes(changes: tuple[ObjectChange, ...], field: tuple[Column, ...], style: Style) -> Page:
+    shown, note = first_rows(changes, style, CHANGES_SHOWN)
+    rows = [row for change in shown for row in _rows(change)]
+    columns = (Column("kind"), Column("name", keep=True), Column("what"), *field)
+    return table_of(rows, columns, as_is, limit=None, title="Changes", note=note)
+
+
+def _rows(change: ObjectChange) -> Iterator[Row]:
+    what = Marked(change.change, TONES.get(change.change, Tone.PLAIN))
+    if not change.fields:
+        yield (change.kind, change.name, what, "", "", "")
+    for number, field in enumerate(change.fields):
+        first: Row = (change.kind, change.name, what) if number == 0 else ("", "", "")
+        yield (*first, *_field_row(field))
+
+
+def _field_row(change: FieldChange) -> Row:
+    return (change.field, *_short(change.before, change.after))
+
+
+def _short(before: str | None, after: str | None) -> tuple[str, str]:
+    """Both; of long ones what is not the same, with some of what is around it.
+
+    >>> _short("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
+    ('…xxxxxxxxcpu=1yyyyyyyyyyyy…', '…xxxxxxxxcpu=2yyyyyyyyyyyy…')
+    """
+    one, other = ("–" if value is None else value for value in (before, after))
+    if max(len(one), len(other)) <= LONGEST_VALUE:
+        return one, other
+    start, end = max(_alike(one, other) - AROUND, 0), _alike(one[::-1], other[::-1]) - AROUND
+    return _cut(one, start, end), _cut(other, start, end)
+
+
+def _alike(one: str, other: str) -> int:
+    """With how many equal characters both begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _cut(text: str, start: int, end: int) -> str:
+    """The text from ``start`` on, less as much at its end; never longer than is shown of a value."""
+    shown = text[start : len(text) - max(end, 0)]
+    shown = shown if len(shown) <= LONGEST_VALUE else f"{shown[: LONGEST_VALUE - 1]}…"
+    return "…" * (start > 0) + shown + "…" * (end > 0 and not shown.endswith("…"))

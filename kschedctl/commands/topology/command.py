@@ -1,0 +1,54 @@
+"""``kschedctl topology``: which node, zone or rack takes a whole workload with it, and does spreading hold?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.ownership import Owner
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.references import references
+from kschedctl.cli.source import load
+from kschedctl.commands import topology as library
+from kschedctl.commands.audit.judging import Judged
+
+EXAMPLES = (
+    "kschedctl topology",
+    "kschedctl topology deploy/web -n shop",
+    "kschedctl topology --key topology.example.com/rack --snapshot prod.ksnap",
+    "kschedctl topology --demo -o json",
+)
+
+
+@with_options
+def topology(
+    *,
+    source: Source,
+    shown: Judged,
+    workloads: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORKLOAD]…", help="name, namespace/name, deploy/name, sts/name …")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Only workloads of this namespace.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key", metavar="LABEL", help="A topology key in addition to hosts, zones and those of constraints."
+        ),
+    ] = None,
+) -> Answer:
+    """Which node, zone or rack takes a whole workload with it, and does spreading hold?
+
+    Of every workload with two or more pods on nodes: those whose pods share one node, zone or other domain though
+    there are others, and the topology spread constraints that no longer hold, counted as kube-scheduler counts. With a
+    WORKLOAD: its skew now and after the loss of each domain, and how many pods could not come back.
+    """
+    meant = [Owner(*reference) for reference in references(tuple(workloads or ()))]
+    cluster = load(source)
+    with bars() as progress:
+        section = library.topology(cluster, meant, namespace=namespace or "", keys=key or (), progress=progress)
+        return shown.judged(section)

@@ -1,0 +1,66 @@
+"""``kschedctl version``: which versions meet."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.source import connection
+from kschedctl.commands.version.report import ClusterVersion, Version
+from kschedctl.errors import ClusterError
+from kschedctl.text.urls import without_user
+from kschedctl.text.version import VERSION
+
+EXAMPLES = (
+    "kschedctl version",
+    "kschedctl version --context prod -o json",
+)
+
+PATIENCE = "5s"
+log = logging.getLogger(__name__)
+
+
+@with_options
+def version(*, source: Source, result: Untabled) -> Answer:
+    """The version of this program, of the kube-schedulers that it replays, and of the cluster.
+
+    The cluster is that of --snapshot, else the live one; if none is named and none answers, only the client's
+    version is printed.
+    """
+    replays = tuple(f"1.{minor}" for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))
+    return result.answer(Version(VERSION, replays, _cluster(source)))
+
+
+def _cluster(source: Source) -> ClusterVersion | None:
+    """Raises KschedctlError when a cluster that is named does not answer."""
+    if source.snapshot:
+        return _of_snapshot(source.snapshot[0])
+    if source.demo or source.filename:
+        return ClusterVersion("the files" if source.filename else "the demo cluster", "", KUBE_VERSION)
+    try:
+        return _live(source)
+    except ClusterError as error:
+        if source.arguments():
+            raise
+        log.warning("note: %s", error)
+        return None
+
+
+def _of_snapshot(path: str) -> ClusterVersion:
+    from kschedctl.sources.archive.file import read_header  # noqa: PLC0415 - only snapshots need it
+
+    header = read_header(path)
+    return ClusterVersion(path, header.provenance.server_version if header.provenance else "", header.kube_version)
+
+
+def _live(source: Source) -> ClusterVersion:
+    from kschedctl.sources.live.scheduler import read_version  # noqa: PLC0415 - only live clusters need the client
+
+    connected = connection(replace(source, request_timeout=source.request_timeout or PATIENCE))
+    replayed, server, warnings = read_version(connected.server)
+    for warning in warnings:
+        log.warning("warning: %s", warning)
+    return ClusterVersion(without_user(connected.server.host), server, replayed)

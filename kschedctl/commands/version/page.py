@@ -1,0 +1,18 @@
+"""The page of the versions of kschedctl, of what it replays and of the cluster."""
+
+from __future__ import annotations
+
+from kschedctl.commands.version.report import Version
+from kschedctl.render.page import Page, Style, paragraph
+
+
+def version_page(report: Version, style: Style) -> Page:
+    """The client's, what it replays, and the cluster's."""
+    lines = [
+        f"Client Version: {report.client_version}",
+        f"Replays kube-scheduler: {report.replays[0]} to {report.replays[-1]}",
+    ]
+    if report.cluster:
+        server = report.cluster.server_version or "not known"
+        lines.append(f"Server Version: {server} of {report.cluster.source}, replayed as {report.cluster.kube_version}")
+    return tuple(map(paragraph, lines))

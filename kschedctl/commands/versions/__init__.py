@@ -1,0 +1,24 @@
+"""``version_changes``: what differs between two versions of kube-scheduler."""
+
+from __future__ import annotations
+
+from kschedctl.commands.versions import changes as study
+from kschedctl.commands.versions.report import VersionChanges
+from kschedctl.errors import UsageError
+
+
+def version_changes(before: str = "", after: str = "") -> VersionChanges:
+    """What differs between the versions of kube-scheduler, or between two: rules, messages, plugins, feature gates.
+
+    Versions as 1.33, for its newest patch, or 1.33.4. Raises UsageError for one alone, ConfigurationError for one that
+    is not replayed.
+
+    >>> version_changes("1.36", "1.36").changes
+    ()
+    """
+    if not (before or after):
+        return study.version_changes()
+    if not (before and after):
+        known = before or after
+        raise UsageError(f"what is {known} to be compared with?", hint=f"kschedctl versions {known} 1.36")
+    return study.between(before, after)

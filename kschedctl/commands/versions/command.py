@@ -1,0 +1,34 @@
+"""``kschedctl versions``: what differs between the versions of kube-scheduler?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Untabled, with_options
+from kschedctl.commands.versions import version_changes
+
+EXAMPLES = (
+    "kschedctl versions",
+    "kschedctl versions 1.33 1.36",
+    "kschedctl versions 1.34.1 1.34.2 -o json",
+)
+
+
+@with_options
+def versions(
+    *,
+    result: Untabled,
+    first: Annotated[
+        str | None, typer.Argument(metavar="[BEFORE]", help="The version before: 1.33, or 1.33.4.")
+    ] = None,
+    second: Annotated[str | None, typer.Argument(metavar="[AFTER]", help="The version after.")] = None,
+) -> Answer:
+    """What differs between the versions of kube-scheduler, or between two of them?
+
+    Rules, messages, plugins and feature gates of scheduling, each before and after, with upstream's change. A minor
+    version alone means its newest patch.
+    """
+    return result.answer(version_changes(first or "", second or ""))

@@ -1,0 +1,129 @@
+"""``kschedctl wakes``: what makes the scheduler try a refused pod again?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.copying import replace
+from kschedctl.cli import pods as found_pods
+from kschedctl.cli import subjects
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.options import Scope, Source, Untabled, with_options
+from kschedctl.cli.references import are_pods
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import in_context, load
+from kschedctl.cluster import Cluster
+from kschedctl.commands import wakes as library
+from kschedctl.commands.wakes.report import WakesOfMany, WakeUps, WakeUpsOfMany
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.sources.documents.files import shown
+from kschedctl.sources.read import read_documents
+
+EXAMPLES = (
+    "kschedctl wakes shop/web-6d4cf56db6-h8s2k",
+    "kschedctl wakes web -n shop --event node.yaml",
+    "kschedctl wakes -A --event node.yaml --snapshot prod.ksnap",
+    "kschedctl wakes -A --between monday.ksnap tuesday.ksnap",
+)
+
+
+@with_options
+def wakes(
+    *,
+    source: Source,
+    scope: Scope,
+    view: Untabled,
+    pods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+    ] = None,
+    event: Annotated[
+        str,
+        typer.Option(
+            "--event", metavar="FILE", help="Objects as applied, or events: {action, old, new}, or of a watch."
+        ),
+    ] = "",
+    between: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--between", metavar="FILE FILE", help="What of all that changed between two snapshots woke it."),
+    ] = None,
+) -> Answer:
+    """What makes the scheduler try a refused pod again?
+
+    A refused pod waits for an event that a plugin which refused it registered, and whose hint says that it may help.
+    Lists these events. With --event: whether these changes, each by itself, wake the pod, or which pending pods of the
+    namespace (-A: of all). With --between: which changes between two snapshots woke the pods that were pending in
+    both; first come pods that fit in the later one and that nothing woke: they wait for the flush of unschedulable
+    pods, after five minutes.
+    """
+    words = tuple(pods or ())
+    if between is not None:
+        if event or source.filename or source.demo or source.snapshot:
+            raise UsageError("--between names both clusters", hint="leave --event, -f, --demo and --snapshot out")
+        return _between(between, source, scope, words, view)
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words)).asking_for(scope.scheduler_name)
+    asked = _asked(inquiry, source, scope, words)
+    scope = in_context(scope, source, inquiry.cluster)
+    report = _of_event(inquiry, asked, scope, event) if event else _wake_ups(inquiry, asked, scope)
+    return view.answer(report, exit_code(_is_good(report), interrupted=False, undecided=report.undecided))
+
+
+def _is_good(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
+    """Whether the scheduler sees all the pods; where changes were asked about, whether one of these wakes a pod."""
+    match report:
+        case WakesOfMany():
+            return any(answer.woken for answer in report.answers)
+        case WakeUpsOfMany():
+            return all(pod.not_created is None for pod in report.pods)
+        case _:
+            return report.not_created is None
+
+
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod] | None:
+    """The pods that are named or stand in files; None for all that are pending."""
+    if words:
+        return subjects.named(inquiry, words, scope, source)
+    asked_pods = subjects.of_files(inquiry, scope)
+    if asked_pods is None:
+        found_pods.check_namespace(inquiry.cluster, in_context(scope, source, inquiry.cluster))
+    return asked_pods
+
+
+def _wake_ups(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
+    if asked is None:
+        namespace = found_pods.namespace_of(scope) or ""
+        return library.pending_wake_ups(inquiry.cluster, namespace, selector=scope.selector or "")
+    return library.wake_ups_of_asked(asked)
+
+
+def _of_event(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope, file: str) -> WakesOfMany:
+    documents, where = read_documents(file), shown(file)
+    if asked is not None:
+        return library.wakes_of_asked(asked, documents, where=where)
+    namespace = found_pods.namespace_of(scope) or ""
+    selector = scope.selector or ""
+    return library.wakes_by(inquiry.cluster, documents, namespace=namespace, selector=selector, where=where)
+
+
+def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled) -> Answer:
+    before, after = (load(replace(source, snapshot=[file])) for file in files)
+    keys = _keys(before, scope, words, replace(source, snapshot=[files[0]]))
+    namespace = found_pods.namespace_of(scope) or ""
+    selector = scope.selector or ""
+    report = library.wakes_between(before, after, keys, namespace=namespace, selector=selector, names=files)
+    missed = any(pod.missed for pod in report.pods)
+    return view.answer(report, exit_code(not missed, interrupted=False, undecided=report.undecided))
+
+
+def _keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
+    """The keys of the pods that are named. Raises UsageError for one that is not in the first snapshot."""
+    inquiry, (file,) = Inquiry(before), source.snapshot
+    try:
+        return [asked_pod.pod.key for asked_pod in subjects.named(inquiry, words, scope, source)] if words else []
+    except UsageError as error:
+        raise UsageError(error.what, where=error.where or file, hint=error.hint) from None

@@ -1,0 +1,167 @@
+"""The pages of what wakes refused pods: the kinds of change, what given changes do, what lay between two moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kschedctl.commands.explain.pod_group_page import pod_group_section
+from kschedctl.commands.wakes.report import (
+    UNSCHEDULABLE,
+    PodBetween,
+    RejectorReport,
+    Wakes,
+    WakesBetween,
+    WakesOfMany,
+    WakeUps,
+    WakeUpsOfMany,
+)
+from kschedctl.render.not_created import not_created_lines, not_created_section
+from kschedctl.render.page import (
+    Bullets,
+    Cell,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    count,
+    first_rows,
+    names,
+    paragraph,
+    section,
+)
+from kschedctl.render.sections import caveats, left_out_lines, not_known_lines
+from kschedctl.render.tables import Row, listed, table_of
+from kschedctl.reports.columns import Column, Tone
+
+FLUSH = "else it is tried again after five minutes (podMaxInUnschedulablePodsDuration)"
+NO_FLUSH = "else it is not tried at all, however long that takes"
+CHANGES_SHOWN, SECTIONS_SHOWN = 5, 10
+
+
+def wake_ups_page(report: WakeUps, style: Style) -> Page:
+    """Who refused the pod, and under each plugin what would make it say otherwise."""
+    if report.not_created:
+        return (*not_created_lines(report.not_created, style), *_stands_for(report))
+    waits = report.queue == UNSCHEDULABLE
+    pod, sentence = report.first_line()
+    said = Marked(sentence, Tone.WARNING if waits or report.undecided else Tone.GOOD)
+    message = (paragraph(Marked(report.message, Tone.FAINT)),) if report.message and waits else ()
+    return (
+        paragraph(Marked(pod, Tone.STRONG), said),
+        *_stands_for(report),
+        *message,
+        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
+        *pod_group_section(report.pod_group, style),
+        *(block for rejector in report.rejectors for block in _rejector(rejector)),
+        *((paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)),) if waits else ()),
+    )
+
+
+def _stands_for(report: WakeUps) -> Page:
+    return (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
+
+
+def _rejector(rejector: RejectorReport) -> Page:
+    until = paragraph(Marked(f"{rejector.why}, until" if rejector.why else "waits until", Tone.FAINT))
+    ways: tuple[Cell, ...] = tuple(wake_up.words for wake_up in rejector.wake_ups) or (
+        "nothing that happens in a cluster",
+    )
+    return section(rejector.plugin, until, Bullets(ways))
+
+
+def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:
+    """One row a pod."""
+    title, *where = report.first_line()
+    if not report.pods:
+        return (paragraph(Marked(title, Tone.GOOD), *where), *_unserved(report))
+    return (
+        *listed(report.pods, style, title=title),
+        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
+        *_unserved(report),
+    )
+
+
+def wakes_page(report: WakesOfMany, style: Style) -> Page:
+    """How many pods are woken, then for each change what the plugins say that refused them."""
+    (title,) = report.first_line()
+    woken = any(answer.woken for answer in report.answers)
+    heard = [change for change in report.changes if change not in report.unheard]
+    shown, note = first_rows(heard, style, SECTIONS_SHOWN)
+    return (
+        paragraph(Marked(title, Tone.GOOD if woken else Tone.WARNING)),
+        *(not_created_section(report.not_created, style) if report.not_created else ()),
+        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
+        *((paragraph(Marked("not heard of:", Tone.WARNING), _unheard(report.unheard)),) if report.unheard else ()),
+        *((paragraph(Marked("fit anyway:", Tone.GOOD), names(report.fitting)),) if report.fitting else ()),
+        *_unserved(report),
+        *(block for change in shown for block in _of_change(change, report.answers, style)),
+        *((paragraph(Marked(note, Tone.FAINT)),) if note else ()),
+    )
+
+
+def _unheard(changes: Sequence[str]) -> str:
+    return f"{names(changes)}: no plugin of this scheduler asks for {'it' if len(changes) == 1 else 'any of it'}"
+
+
+def _of_change(change: str, answers: Sequence[Wakes], style: Style) -> Page:
+    """The pods that it wakes first."""
+    shown = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.woken)
+    return table_of(shown, (Column("pod", keep=True), Column("queue, hints")), _answer, style, title=change)
+
+
+def _answer(answer: Wakes) -> Row:
+    """The pod; where it goes, and what each plugin says to each event."""
+    then, tone = (f"to {answer.after}", Tone.GOOD) if answer.woken else (f"stays {answer.after}", Tone.STRONG)
+    if answer.moved and not answer.woken:
+        then = "leaves the queue for good"
+    said = (Marked(f"{event.event}: {_hints(event.hints)}", Tone.FAINT) for event in answer.events)
+    return (answer.pod, Stack((Marked(then, tone), *said)))
+
+
+def _hints(hints: Mapping[str, str]) -> str:
+    """
+    >>> _hints({"A": "Queue", "B": "NotRegistered", "C": "Queue"})
+    'Queue by A, C; not asked for by B'
+    """
+    by_hint = {hint: [plugin for plugin, said in hints.items() if said == hint] for hint in HINTS}
+    return (
+        "; ".join(f"{HINTS[h]} by {', '.join(hinting)}" for h, hinting in by_hint.items() if hinting)
+        or "none refused it"
+    )
+
+
+HINTS = {"Queue": "Queue", "QueueSkip": "QueueSkip", "NotRegistered": "not asked for"}
+"""A hint -> its word, in the order in which they are told."""
+
+
+def _unserved(report: WakesOfMany | WakeUpsOfMany) -> Page:
+    if not report.unserved:
+        return ()
+    return (paragraph(Marked("not this scheduler's:", Tone.FAINT), names(report.unserved)),)
+
+
+def between_page(report: WakesBetween, style: Style) -> Page:
+    """How many pods were missed; each pod, the missed ones first, with what woke it."""
+    (said,) = report.first_line()
+    heard = f"{count(report.changes, 'change')} that the scheduler heard of, {report.unheard:,} that it did not"
+    if not report.pods:
+        return (paragraph(Marked(said, Tone.GOOD), f"{report.before} and {report.after}: {heard}"),)
+    missed = any(pod.missed for pod in report.pods)
+    return (
+        paragraph(Marked(said, Tone.BAD if missed else Tone.GOOD)),
+        paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
+        *left_out_lines(report.not_replayed, ()),
+        *not_known_lines(report.unknown),
+        *listed(report.pods, style, {"headline": lambda pod: Stack(tuple(_between(pod, style)))}, title="Pods"),
+    )
+
+
+def _between(pod: PodBetween, style: Style) -> Iterator[Cell]:
+    yield Marked(pod.headline, Tone.BAD if pod.missed else Tone.PLAIN)
+    if pod.missed:
+        yield Marked("it waits for the flush of the unschedulable pods, after five minutes", Tone.BAD)
+    shown, note = first_rows(pod.woken_by, style, CHANGES_SHOWN)
+    for change in shown:
+        yield Marked(f"{change.change} ({', '.join(change.events)}): Queue by {', '.join(change.by)}", Tone.FAINT)
+    counted = pod.waking_changes - len(pod.woken_by)
+    yield Marked(note or (f"… {counted:,} more, which were counted only" if counted > 0 else ""), Tone.FAINT)

@@ -1,0 +1,158 @@
+"""``kschedctl watch``: how a cluster schedules, as metrics for Prometheus."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.resources import files
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.workloads import makes_pods
+from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
+from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.source import EVERYTHING, load, time_of
+from kschedctl.commands.explain.watching import followed
+from kschedctl.commands.help.command import topics
+from kschedctl.commands.watch.cluster_metrics import cluster_metrics
+from kschedctl.errors import UsageError
+from kschedctl.sources.read import read
+
+EXAMPLES = (
+    "kschedctl watch --metrics :9090",
+    "kschedctl watch --metrics :9090 --losses zone --room-for web.yaml",
+    "kschedctl watch -o openmetrics > kschedctl.prom",
+    "kschedctl watch --print rules",
+)
+
+
+class Unit(StrEnum):
+    """What may be lost."""
+
+    NODE = "node"
+    ZONE = "zone"
+    POOL = "pool"
+
+
+class Printed(StrEnum):
+    """What is in the package for monitoring: a file's name, without its suffix."""
+
+    DEPLOYMENT = "deployment"
+    AUDIT = "audit"
+    RULES = "rules"
+    DASHBOARD = "dashboard"
+
+
+@dataclass(frozen=True)
+class MetricsOutput(Output):
+    """How numbers are shown."""
+
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "csv", "openmetrics")] = TABLE
+
+
+@with_options
+def watch(
+    *,
+    source: Source,
+    view: MetricsOutput,
+    metrics: Annotated[
+        str, typer.Option("--metrics", metavar="HOST:PORT", help="Serve them at /metrics for as long as it runs.")
+    ] = "",
+    room_for: Annotated[
+        list[str] | None,
+        typer.Option("--room-for", metavar="FILE", help="Also: how many more of these pods fit. May be repeated."),
+    ] = None,
+    losses: Annotated[
+        list[Unit] | None,
+        typer.Option("--losses", help="Also: which pods the loss of each would leave without a node."),
+    ] = None,
+    every: Annotated[
+        str, typer.Option("--every", metavar="DURATION", help="With --metrics: answer no more often.")
+    ] = "30s",
+    printed: Annotated[
+        Printed | None, typer.Option("--print", help="Print what monitoring in a cluster needs, and exit.")
+    ] = None,
+) -> Answer | int:
+    """Pending pods by cause, stuck ones, room left, what losses would do, and quotas, as metrics.
+
+    Prints them once, or serves them with --metrics: the cluster is watched, and the answer follows its changes. All
+    are gauges; see kschedctl help monitoring for alerts, a dashboard, and how to run it in the cluster.
+    """
+    if printed:
+        typer.echo(_printed(printed), nl=False)
+        return SCHEDULES
+    shapes, units = _shapes(room_for or ()), [str(unit) for unit in losses or ()]
+    if metrics:
+        return _serve(metrics, source, shapes, units, every)
+    cluster = load(source, live=EVERYTHING)
+    report = cluster_metrics(cluster, shapes, units=units, now=time_of(cluster, source))
+    return view.answer(report, UNDECIDED if report.undecided else SCHEDULES)
+
+
+def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], every: str) -> int:
+    """For as long as the cluster can be watched. Raises KschedctlError."""
+    from kschedctl.commands.watch.serving import MetricsServer  # noqa: PLC0415 - only for those who serve
+    from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - only live clusters need the client
+
+    if not source.live:
+        raise UsageError("only a live cluster can be watched", where="--metrics", hint="-o openmetrics prints once")
+    least = seconds_of(every, "--every")
+    with _until_sigterm(), MetricsServer(address) as served:
+        for cluster in followed(source, None, EVERYTHING, every=least):
+            started = time.monotonic()
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            served.show(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)
+            time.sleep(max(least, time.monotonic() - started))  # no more than half of a processor
+    return SCHEDULES
+
+
+class _TerminatedError(Exception):
+    """SIGTERM was received."""
+
+
+@contextmanager
+def _until_sigterm() -> Iterator[None]:
+    """Leave the block on SIGTERM, by which Kubernetes and systemd end a server in order."""
+
+    def end(*_: object) -> None:
+        raise _TerminatedError
+
+    if threading.current_thread() is not threading.main_thread():  # which alone may handle signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except _TerminatedError:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _shapes(names: Sequence[str]) -> list[JsonObject]:
+    """The manifests of what makes pods. Raises InputError, UsageError where there is none."""
+    if not names:
+        return []
+    manifests = [manifest.document for manifest in read(names).manifests if makes_pods(manifest.document)]
+    if not manifests:
+        raise UsageError("no manifest of a pod, or of what makes pods", where="--room-for")
+    return manifests
+
+
+def _printed(what: Printed) -> str:
+    """The file of that name; before the Deployment the rights that it needs."""
+    folder = files("kschedctl.commands.watch")
+    text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == what)
+    if what is not Printed.DEPLOYMENT:
+        return text
+    rights = topics()["rights"].partition("```yaml\n")[2].partition("```")[0]
+    return f"{rights}---\n{text}"

@@ -1,0 +1,20 @@
+"""The page of the metrics of a cluster: a row a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kschedctl.commands.watch.report import ClusterMetrics, MetricValue
+from kschedctl.render.page import Marked, Page, Style, paragraph
+from kschedctl.render.tables import listed
+from kschedctl.reports.columns import Tone
+
+
+def cluster_metrics_page(report: ClusterMetrics, style: Style) -> Page:
+    """The first line, then every number."""
+    cells: Mapping[str, Callable[[MetricValue], str]] = {
+        "labels": lambda metric: ", ".join(f"{name}={text}" for name, text in metric.labels.items()),
+        "value": lambda metric: f"{metric.value:.15g}",
+    }
+    first, stuck = report.first_line()
+    return (paragraph(Marked(first, Tone.STRONG), stuck), *listed(report.metrics, style, cells, limit=None))

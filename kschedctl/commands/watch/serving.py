@@ -1,0 +1,78 @@
+"""The numbers of a cluster at /metrics, and how it goes with answering."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kschedctl.commands.watch.openmetrics import families
+from kschedctl.commands.watch.report import ClusterMetrics
+from kschedctl.errors import UsageError
+from kschedctl.text.version import VERSION
+
+
+class MetricsServer(Collector):
+    """Serves the latest report on ``HOST:PORT`` or ``:PORT``, in a thread; nothing of a cluster before the first."""
+
+    def __init__(self, address: str) -> None:
+        self._host, self._port = _address(address)
+        self._open = ExitStack()
+        self._families: tuple[Metric, ...] = ()
+        self._answers, self._seconds, self._at = 0, 0.0, 0.0
+
+    @property
+    def port(self) -> int:
+        """Where it listens, also if any port was asked for."""
+        return self._port
+
+    def __enter__(self) -> Self:
+        """Raises UsageError where nobody can listen."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        try:
+            server, thread = start_http_server(self._port, self._host, registry)
+        except OSError as error:
+            what = f"cannot listen on {self._host}:{self._port}: {error.strerror or error}"
+            raise UsageError(what, where="--metrics") from None
+        self._port = server.server_port
+        self._open.callback(thread.join)
+        self._open.callback(server.server_close)
+        self._open.callback(server.shutdown)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def show(self, report: ClusterMetrics, seconds: float) -> None:
+        """From now on; it took so long."""
+        self._families = tuple(families(report))
+        self._answers, self._seconds, self._at = self._answers + 1, seconds, time.time()
+
+    def collect(self) -> Iterator[Metric]:
+        """All there is now."""
+        yield from self._families
+        build = GaugeMetricFamily("kschedctl_build_info", "The version of kschedctl.", labels=("version",))
+        build.add_metric((VERSION,), 1)
+        yield build
+        yield CounterMetricFamily("kschedctl_answers", "How often these numbers were taken.", value=self._answers)
+        if self._answers:
+            how_long, when = "How long taking them took.", "When they were taken."
+            yield GaugeMetricFamily("kschedctl_answer_duration_seconds", how_long, value=self._seconds)
+            yield GaugeMetricFamily("kschedctl_answer_timestamp_seconds", when, value=self._at)
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Raises UsageError."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and port.isdecimal() and int(port) < 1 << 16):
+        raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint=":9090")
+    return host.strip("[]") or "0.0.0.0", int(port)

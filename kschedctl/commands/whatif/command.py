@@ -1,0 +1,101 @@
+"""``kschedctl whatif``: what would these changes of the cluster do to its pods?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import answer
+from kschedctl.cli.option_groups.drawn import Drawn
+from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.source import Asked, clusters
+from kschedctl.commands import whatif as study
+from kschedctl.commands.whatif.one_more_node import helps
+from kschedctl.commands.whatif.report import WhatIf
+from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
+from kschedctl.errors import UsageError
+from kschedctl.replay.parallel import Progress, Workers
+from kschedctl.replay.scenarios.scenario import Files
+from kschedctl.sources.read import load_configuration_file
+
+EXAMPLES = (
+    "kschedctl whatif upgrade.yaml",
+    "kschedctl whatif --compare-version 1.33 1.36",
+    'kschedctl whatif \'{"steps": [{"drain": {"nodes": ["general-a1"]}}]}\' --demo',
+)
+
+
+class WhatIfChoices(RunChoices):
+    read: Files
+    where: str
+    in_full: int
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two schedulers under which the same happens."""
+
+    compare_config: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--compare-config", metavar="FILE FILE", help="Compare two scheduler configurations."),
+    ] = None
+    compare_version: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--compare-version", metavar="VERSION VERSION", help="Compare two versions, such as 1.33 1.36."),
+    ] = None
+
+
+@with_options
+def whatif(
+    *,
+    compared: Compared,
+    source: Source,
+    run: RunOptions,
+    result: Drawn,
+    extending: Extending,
+    scenario: Annotated[
+        str | None,
+        typer.Argument(metavar="[SCENARIO]", help="File with the steps to take, - for stdin, or the JSON itself."),
+    ] = None,
+) -> Answer:
+    """What would these changes to the cluster do to its pods?
+
+    SCENARIO lists steps: cordon, uncordon, taint, label, addNodes, removeNodes, fail, drain, scale, apply,
+    priorityClass, configure. They are taken in order, and after each the pending pods pass the scheduling queue. With
+    --compare-config or --compare-version the steps run under two configurations or versions of kube-scheduler, and the
+    differences are shown; for versions also pending pods whose message changes, and running pods that would be best
+    placed elsewhere if recreated.
+    Exits with 1 if pods become pending that were not, or are not created.
+    """
+    _check_use(scenario, compared)
+    steps = read_scenario(scenario) if scenario else ScenarioFile()
+    named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
+    under = study.versions(compared.compare_version) if compared.compare_version else study.configurations(named)
+    options: WhatIfChoices = {
+        **run.options(),
+        "read": steps.read,
+        "where": steps.where,
+        "in_full": result.in_full,
+    }
+
+    def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
+        return study.whatif(asked.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
+
+    with extending.calling() as options["call_extender"]:
+        return answer(run, result, clusters(source), ask, helps)
+
+
+def _check_use(scenario: str | None, compared: Compared) -> None:
+    """Raises UsageError for nothing to do, and for what cannot be compared."""
+    files, versions = compared.compare_config, compared.compare_version
+    if not (scenario or files or versions):
+        raise UsageError("nothing to try", hint="give a SCENARIO, --compare-config or --compare-version")
+    if files and versions:
+        raise UsageError("--compare-config and --compare-version cannot be combined", hint="leave one of them out")
+    if files and files[0] == files[1]:
+        raise UsageError("--compare-config compares two different files")

@@ -1,0 +1,96 @@
+"""Whether one more node, or as many as are taken away, would help: replayed before it is proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.node_pools import pool_of
+from kschedctl.api.workloads import made_again
+from kschedctl.cluster import Cluster
+from kschedctl.commands.whatif import whatif
+from kschedctl.commands.whatif.report import WhatIf
+from kschedctl.errors import KschedctlError
+from kschedctl.replay.edits import with_pods
+from kschedctl.replay.scenarios.scenario import no_files
+from kschedctl.replay.scenarios.steps_on_nodes import add_nodes
+from kschedctl.reports.placements import UnplacedPods
+from kschedctl.reports.scenario import AddNodes
+from kschedctl.scheduler.engine.sampling import SearchOptions
+from kschedctl.scheduler.scheduler import Scheduler
+
+MOST_MODELS, MOST_ASKED = 2, 20
+"""So many kinds of nodes are tried, and so many pods that are not alike are asked whether they would go there."""
+NEW = "one-more"
+MOST_TRIES = 3
+"""Each costs about as much as the question whose answer it is about."""
+
+
+def with_more_nodes(
+    cluster: Cluster,
+    step: JsonObject,
+    taken: Sequence[str],
+    unplaced: Sequence[UnplacedPods],
+    options: SearchOptions,
+    *,
+    gone: bool,
+) -> JsonObject | None:
+    """The scenario of the fewest more nodes, of those tried, after which the step leaves no pod without a node.
+
+    ``taken``: the nodes that the step takes away; the new ones are like one of the same pool, which has to be another
+    where they are ``gone``. ``unplaced``: the pods that the step leaves without a node. None where nothing that was
+    tried helps, or the answer leans on what was not read, or the user interrupts: the question itself is answered.
+    """
+    try:
+        models = [like for like in _models(cluster, taken, gone) if _welcome(cluster, like, unplaced)]
+        counts = dict.fromkeys((1, len(taken), len(taken) + 1))
+        for count, like in [(count, like) for count in counts for like in models][:MOST_TRIES]:
+            scenario = {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
+            report = whatif(
+                cluster,
+                scenario,
+                seed=options["seed"],
+                sampling=options["sampling"],
+                call_extender=options["call_extender"],
+            )
+            if report.interrupted or report.undecided:
+                return None
+            if helps(report):
+                return scenario
+    except (KschedctlError, KeyboardInterrupt):
+        return None
+    return None
+
+
+def helps(report: WhatIf) -> bool:
+    """Whether all pods that are wanted are created, and none waits for a node that did not wait before."""
+    most = report.over_runs.get("NewlyPending")
+    return not (report.not_created or (most and most.most)) and all(
+        change.change != "NewlyPending" for change in report.changes
+    )
+
+
+def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
+    """A node that takes pods of each pool that loses nodes, of two pools at the most."""
+    names = frozenset(taken)
+    models: dict[str, str] = {}
+    lost = {pool_of(node) for node in cluster.nodes if node.metadata.name in names}
+    for node in cluster.nodes:
+        if pool_of(node) in lost and not node.spec.unschedulable and not (gone and node.metadata.name in names):
+            models.setdefault(pool_of(node), node.metadata.name)
+    return list(models.values())[:MOST_MODELS]
+
+
+def _welcome(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) -> bool:
+    """Whether an empty node like this one would take a pod of each of the groups: one cycle each, no replay."""
+    edit = add_nodes(AddNodes(like=like, name=NEW), cluster, no_files)
+    refused = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MOST_ASKED]]
+    pods = [made_again(pod) for pod in refused if pod is not None]
+    scheduler = Scheduler(with_pods(edit.result, {(p.metadata.namespace, p.metadata.name): p for p in pods}))
+    row = scheduler.view.nodes.index[f"{NEW}-0"]
+    for pod in map(scheduler.view.stored, pods):
+        framework = scheduler.framework(pod.spec.scheduler_name)
+        cycle = scheduler.cycle(framework, pod) if framework else None
+        if cycle is None or cycle.error is not None or not (cycle.considered[row] and cycle.filter.passing[row]):
+            return False
+    return True

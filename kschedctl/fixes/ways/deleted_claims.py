@@ -1,0 +1,96 @@
+"""Volume claims that have to be deleted, as most of their fields are fixed: what becomes of their data, in which order.
+
+A claim that a pod on a node uses stays in Terminating until that pod is gone, and takes its data along: it is left
+alone. Of another one the volume is kept by its reclaim policy before the claim goes.
+
+Reference: Persistent Volumes, "Reclaiming" and "Storage Object in Use Protection" (k8s.io/docs); Change the Reclaim
+Policy of a PersistentVolume (k8s.io/docs).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod
+from kschedctl.api.ownership import owner_of
+from kschedctl.fixes.trial.changes import ObjectEdit
+from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.tried_node import TriedNode
+from kschedctl.replay import kubectl
+from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.scheduler.plugins.helper.volumes.listers import claim_key, claim_volumes, listers
+
+RETAIN = "Retain"
+
+
+class Deletion(NamedTuple):
+    """How a claim is deleted so that its data are kept: the commands in order, the edits beside that of the claim.
+
+    ``weakens``: whose data stay where; ``price``: None where there are none.
+    """
+
+    commands: tuple[str, ...]
+    edits: tuple[ObjectEdit, ...] = ()
+    weakens: str = ""
+    price: Price | None = None
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """What has to be done before the claim is deleted, which is the last command."""
+        return self.commands[:-1]
+
+
+def deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
+    """None for a claim that a pod uses."""
+    if in_use(tried, claim):
+        return None
+    delete = kubectl.delete(ObjectKey.of(claim))
+    name = claim.spec.volume_name
+    if not name:
+        return Deletion((delete,))
+    volume = listers(tried.cycle.view).volumes.get(name)
+    if volume is None:
+        lost = f"nothing records any longer that the data of claim {claim_key(claim)} are on volume {name}"
+        return Deletion((delete,), (), lost, Price.LOSS)
+    kept, edits = retained(volume)
+    stays = f"it starts without the data of claim {claim_key(claim)}, which stay on volume {name}"
+    policy = volume.spec.persistent_volume_reclaim_policy
+    why = f"reclaim policy {RETAIN}"
+    if policy != RETAIN:
+        why = f"reclaim policy {policy or 'not known'}, so make it {RETAIN} first"
+    return Deletion((*kept, delete), edits, f"{stays} ({why})", Price.LOSS)
+
+
+def retained(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:
+    """What keeps a volume, and what is on it, once its claim is gone; nothing where it is kept anyhow."""
+    if volume.spec.persistent_volume_reclaim_policy == RETAIN:
+        return (), ()
+    key = ObjectKey.of(volume)
+    command = kubectl.patch(key, {"spec": {"persistentVolumeReclaimPolicy": RETAIN}})
+    return (command,), (ObjectEdit(key, _kept),)
+
+
+def _kept(volume: PersistentVolume) -> PersistentVolume:
+    return replace(volume, spec=replace(volume.spec, persistent_volume_reclaim_policy=RETAIN))
+
+
+def in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
+    """Whether a pod on a node names the claim, be it only as one that has ended there: it is protected then."""
+    pods, name, namespace = tried.trial.scheduler.cluster.pods, claim.metadata.name, claim.metadata.namespace
+    gone = {key for key, edit in tried.trial.edits.items() if edit.after is None}
+
+    def may(template: Pod) -> bool:
+        return template.metadata.namespace == namespace and any(claim_volumes(template))
+
+    def holds(pod: Pod) -> bool:
+        there = bool(pod.spec.node_name) and ObjectKey.of(pod) not in gone
+        return there and any(used == name for _, used, _ in claim_volumes(pod))
+
+    return any(holds(pods[row]) for row in pods.rows_where(may).tolist())
+
+
+def is_of_stateful_set(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether the pod's StatefulSet makes the claim of its template: what asks for something else it makes anew."""
+    return owner_of(pod).kind == "StatefulSet" and claim.metadata.name.endswith(f"-{pod.metadata.name}")

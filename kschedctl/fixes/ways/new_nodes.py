@@ -1,0 +1,242 @@
+"""More nodes: one more like one that the cluster has, of each pool, or a larger one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.node_pools import pool_of
+from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, Resources, ResourceSlice
+from kschedctl.api.ownership import owner_of
+from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is_pod_level
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.machine_sizes import is_plausible
+from kschedctl.fixes.trial.tried_node import TriedNode, label_keys
+from kschedctl.fixes.ways.unready_nodes import in_order, is_fault, is_no_node_initialized
+from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.scheduler.framework import Rejection
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE, zone_key
+from kschedctl.snapshot.nodes import NodeColumns
+
+ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
+MOST_MODELS = 12
+Amounts = dict[str, int]
+
+
+def one_more(tried: TriedNode) -> Iterator[Fix]:
+    """Yield one more node like the first of each sort, or a larger one if none of these sorts is large enough.
+
+    A new node has the DaemonSets' pods of its model. A model's cordon and faults are left out, and nobody adds nodes in
+    a zone that is out, or where no node was ever initialized. A larger node is offered only if a machine of that size
+    is plausible, and one with devices only if no sort of nodes has such devices.
+    """
+    nodes = tried.cycle.view.nodes
+    if is_no_node_initialized(nodes):
+        return
+    view, models = tried.cycle.view, _models(tried)
+    rows = {node.metadata.name: view.nodes.index[node.metadata.name] for node in models}
+    out = _rows_of_zones_out(nodes)
+    models = [node for node in models if not out[rows[node.metadata.name]]]
+    refused = [rejection.mask for rejection in _rejections(tried, NodeAffinity.name)]
+    tolerations = tried.cycle.info.spec.tolerations
+    fit = [
+        node
+        for node in models
+        if not any(mask[rows[node.metadata.name]] for mask in refused)
+        and find_untolerated(_empty(node).taints, tolerations, HARD_EFFECTS) is None
+    ] or models
+    for node in sorted(models, key=lambda node: node not in fit)[:MOST_MODELS]:
+        yield more_like(view, node, peculiar=_has_peculiar_devices(tried, node))
+    lacking = {node.metadata.name: _lacking(tried, node) for node in fit}
+    if not all(lacking.values()):
+        return
+    for node in fit[:MOST_MODELS]:
+        amounts = lacking[node.metadata.name]
+        largest = {name: _largest(view, name) for name in amounts}
+        if any(is_extended(name) and largest[name] >= amount for name, amount in amounts.items()):
+            continue  # a sort of nodes has these devices: that sort is added
+        if all(is_plausible(name, amount, largest[name]) for name, amount in amounts.items()):
+            unknown = frozenset(name for name in amounts if is_extended(name) and not largest[name])
+            yield more_like(view, node, larger=amounts, unknown=unknown)
+
+
+def _rows_of_zones_out(nodes: NodeColumns) -> Bools:
+    """Return, (N,), which nodes are in a zone all of whose nodes have a fault, if other zones have nodes without."""
+    taint_sets, taint_set = nodes.taint_sets
+    broken = np.array([any(map(is_fault, taints)) for taints in taint_sets], np.bool_)[taint_set]
+    zones = nodes.label(ZONE)
+    known = zones.codes >= 0
+    out = np.ones(len(zones.values) + 1, np.bool_)
+    out[zones.codes[known & ~broken]] = False
+    out[-1] = False
+    return out[zones.codes] & bool((known & ~broken).any())
+
+
+def _has_peculiar_devices(tried: TriedNode, model: Node) -> bool:
+    """Return whether the pod asks for devices that this node has and most nodes of its pool lack."""
+    view, pool = tried.cycle.view, pool_of(model)
+    if not pool:
+        return False
+    pools = view.memo("nodes of pools", lambda: _nodes_by_pool(view.nodes.objects))
+    with_slices = view.memo(
+        "nodes with devices", lambda: {each.spec.node_name for each in view.cluster.resource_slices}
+    )
+    names = [name for name in tried.cycle.info.incoming_requests if is_extended(name)]
+    claims = bool(tried.trial.pod.spec.resource_claims)
+
+    def has_devices(node: Node) -> bool:
+        published = claims and node.metadata.name in with_slices
+        return published or any(node.status.allocatable.get(name, "0") not in ("0", 0) for name in names)
+
+    members = pools[pool]
+    return has_devices(model) and 2 * sum(map(has_devices, members)) < len(members)
+
+
+def _nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    pools: dict[str, list[Node]] = {}
+    for node in nodes:
+        pools.setdefault(pool_of(node), []).append(node)
+    return pools
+
+
+def _models(tried: TriedNode) -> list[Node]:
+    """The first node of each sort: these differ in pool, zone, taints, size and the labels by which the pod chooses."""
+    keys, view = tuple(sorted(label_keys(tried.cycle) - {HOSTNAME})), tried.cycle.view
+    return view.memo((_models, keys), lambda: list(_first_of_each_sort(view.nodes.objects, keys).values()))
+
+
+def _first_of_each_sort(nodes: Sequence[Node], keys: Sequence[str]) -> dict[object, Node]:
+    first: dict[object, Node] = {}
+    for node in sorted(nodes, key=lambda node: node.spec.unschedulable):
+        chosen = tuple(map(node.metadata.labels.get, keys))
+        size = tuple(sorted(node.status.allocatable.items()))
+        first.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
+    return first
+
+
+def _largest(view: Fork, resource: str) -> int:
+    """Return the most of the resource that a node offers when it is empty."""
+    column = view.resources.get(resource)
+    return 0 if column is None else int(view.allocatable[:, column].max(initial=0))
+
+
+def _rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
+    verdict = tried.cycle.filter.verdicts.get(plugin)
+    return verdict.rejections if verdict else ()
+
+
+def _lacking(tried: TriedNode, node: Node) -> Amounts:
+    """How much of each resource an empty node has to offer, where this one has less: beside what runs on each node."""
+    view, row = tried.cycle.view, tried.cycle.view.nodes.index[node.metadata.name]
+    daemons = [at for at in view.pods_on(row) if owner_of(view.pods.objects[at]).kind == "DaemonSet"]
+    taken = view.requests[view.pods.info[daemons]].sum(axis=0) if daemons else np.zeros(len(view.resources), np.int64)
+    amounts = {}
+    for name, wanted in tried.cycle.info.incoming_requests.items():
+        column = view.resources.get(name)
+        used = int(taken[column]) if column is not None else 0
+        offered = int(view.allocatable[row, column]) if column is not None else 0
+        if wanted and used + wanted > offered:
+            amounts[name] = used + wanted
+    return amounts
+
+
+def more_like(
+    view: Fork,
+    model: Node,
+    count: int = 1,
+    larger: Amounts | None = None,
+    *,
+    unknown: frozenset[str] = frozenset(),
+    peculiar: bool = False,
+) -> Fix:
+    """Return the fix that adds nodes like a model, with the model's DaemonSet pods, devices and volume limits.
+
+    ``larger``: the amounts of which the new nodes offer more. ``unknown``: those of them that no node offers.
+    ``peculiar``: the model's devices are not those of its pool.
+    """
+    sizes: Resources = {name: _written(name, amount) for name, amount in (larger or {}).items()}
+    name, pool = model.metadata.name, pool_of(model)
+    numbers = (i for i in range(len(view.nodes) + count) if f"{name}-more-{i}" not in view.nodes.index)
+    edits = [
+        edit
+        for _, i in zip(range(count), numbers, strict=False)
+        for edit in _one(view, model, f"{name}-more-{i}", sizes)
+    ]
+    what, where = "a node" if count == 1 else f"{count} nodes", f"like {name}"
+    with_more = ", ".join(f"{size} of {resource}" for resource, size in sizes.items())
+    if unknown:
+        where, known = "", ", ".join(sorted(unknown))
+        text = f"add {what} with {with_more}: no node offers {known}, so check its name and its device plugin first"
+    elif peculiar:
+        text = f"add {what} with the devices of {name}, which most nodes of pool {pool} lack"
+    else:
+        text = f"add {what} like {name}{f' (pool {pool})' * bool(pool)}{f', but with {with_more}' * bool(sizes)}"
+    cost = count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE)
+    target = (name, count, with_more)
+    return Fix(
+        "AddNode",
+        target,
+        text,
+        "operator",
+        tuple(edits),
+        cost,
+        variant_of="node",
+        where=where,
+        times=partial(more_like, view, model, larger=larger, unknown=unknown, peculiar=peculiar),
+    )
+
+
+def _written(resource: str, amount: int) -> str:
+    """The least that people would write which is as much."""
+    if resource == CPU:
+        return str(-(-amount // 1000))
+    if is_pod_level(resource) or resource == EPHEMERAL_STORAGE:
+        return f"{-(-amount // 2**30)}Gi" if amount > 2**30 else f"{-(-amount // 2**20)}Mi"
+    return str(amount)
+
+
+def _one(view: Fork, model: Node, new: str, sizes: Resources) -> Iterator[ObjectEdit]:
+    name = model.metadata.name
+    status = replace(model.status, allocatable={**model.status.allocatable, **sizes})
+    labels = {**model.metadata.labels, **({HOSTNAME: new} if HOSTNAME in model.metadata.labels else {})}
+    node = replace(model, metadata=ObjectMeta(new, labels=labels), spec=_empty(model), status=status)
+    yield ObjectEdit(ObjectKey.of(node), lambda _: node, name)
+    for csi in view.cluster.csi_nodes:
+        if csi.metadata.name == name:
+            yield _copy(replace(csi, metadata=ObjectMeta(new)))
+    yield from (_devices(slice_, new) for slice_ in view.cluster.resource_slices if slice_.spec.node_name == name)
+    for position in view.pods_on(view.nodes.index[name]):
+        pod = view.pods.objects[position]
+        if owner_of(pod).kind == "DaemonSet":
+            yield _daemon(pod, new)
+
+
+def _empty(node: Node) -> NodeSpec:
+    """A new node: neither cordoned nor with a fault."""
+    taints = tuple(taint for taint in in_order(node).spec.taints if taint.key != UNSCHEDULABLE.key)
+    return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
+
+
+def _copy(csi_node: CSINode) -> ObjectEdit:
+    return ObjectEdit(ObjectKey.of(csi_node), lambda _: csi_node)
+
+
+def _devices(slice_: ResourceSlice, node: str) -> ObjectEdit:
+    """The devices of the node that it is like, in pools of its own."""
+    pool = replace(slice_.spec.pool, name=f"{slice_.spec.pool.name}-{node}")
+    spec = replace(slice_.spec, node_name=node, pool=pool)
+    own = replace(slice_, metadata=ObjectMeta(f"{slice_.metadata.name}-{node}"), spec=spec)
+    return ObjectEdit(ObjectKey.of(own), lambda _: own)
+
+
+def _daemon(pod: Pod, node: str) -> ObjectEdit:
+    meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}", uid="")
+    own = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
+    return ObjectEdit(ObjectKey.of(own), lambda _: own, pod.key)

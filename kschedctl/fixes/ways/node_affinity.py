@@ -1,0 +1,244 @@
+"""Required node affinity: correct what its terms ask for, ask for less, or make the node what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import (
+    Affinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    PreferredSchedulingTerm,
+    SelectorRequirement,
+)
+from kschedctl.api.ownership import owner_of
+from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.trials import RemedyTrial
+from kschedctl.fixes.trial.tried_node import (
+    NODE_NAME_FIELD,
+    NodeRefusal,
+    PluginRemedies,
+    TriedNode,
+    find_missing_host_with_data,
+)
+from kschedctl.fixes.ways.node_labels import (
+    ANYWHERE,
+    CORRECT,
+    DROP,
+    OTHER_HOST,
+    WIDEN,
+    is_misspelt,
+    label_node,
+    near_keys,
+    unlabel_node,
+    unmet_selector,
+    without,
+)
+from kschedctl.fixes.ways.runtime_classes import change_class
+from kschedctl.scheduler.framework.facts import Wanted
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityUnmet
+from kschedctl.snapshot.node_order import HOSTNAME
+
+SOFTEN = 55
+Terms = tuple[NodeSelectorTerm, ...]
+
+
+class OwnRequirement(NamedTuple):
+    """A requirement of the pod: of which term, whether on a ``field``, and how it is written."""
+
+    term: int
+    field: bool
+    written: SelectorRequirement
+
+    @property
+    def text(self) -> str:
+        """``disktype In ssd``."""
+        own = self.written
+        match own.operator:
+            case "Exists":
+                return own.key
+            case "DoesNotExist":
+                return f"no {own.key}"
+        return f"{own.key} {own.operator} {','.join(own.values or ())}"
+
+
+def unmet(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """What the node lacks of the selector, one label after the other; then of each of the required terms."""
+    fact = refusal.fact
+    if isinstance(fact, NodeAffinityUnmet):
+        for wanted in fact.selector:
+            yield from change_class(tried, wanted)
+            yield from unmet_selector(tried, wanted)
+        if not fact.selector and _may_be_unpinned(tried.trial):
+            yield from _terms(tried, fact)
+            yield _softened(tried)
+    elif tried.row is None and required(tried.trial.pod) and _may_be_unpinned(tried.trial):
+        yield from _conflicting(tried)
+        yield _softened(tried)
+
+
+def find_host_of_terms(trial: RemedyTrial) -> str:
+    """Return the host with files of the pod that its required terms name and that is gone, empty for none."""
+    written = [each for term in required(trial.pod) for each in (*term.match_fields, *term.match_expressions)]
+    named = [(each.key, each.values) for each in written if each.operator == "In" and each.values]
+    return next(filter(None, (find_missing_host_with_data(trial, key, values) for key, values in named)), "")
+
+
+def _may_be_unpinned(trial: RemedyTrial) -> bool:
+    """Return whether the required terms may be given up: not those of a DaemonSet's pod, nor those of lost files."""
+    return owner_of(trial.pod).kind != "DaemonSet" and not find_host_of_terms(trial)
+
+
+def _conflicting(tried: TriedNode) -> Iterator[Fix]:
+    """Terms that name no node in common by their fields: none of these has to be."""
+    for number, term in enumerate(required(tried.trial.pod)):
+        for written in term.match_fields:
+            yield _dropped(tried, OwnRequirement(number, True, written))
+
+
+def _terms(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
+    """The first thing that the node lacks of each term."""
+    for number, lacks in enumerate(fact.terms):
+        if lacks:
+            wanted = lacks[0]
+            written = SelectorRequirement(wanted.key, wanted.operator, wanted.values or None)
+            own = OwnRequirement(number, wanted.field, written)
+            if not wanted.field:
+                yield from _other_labels(tried, own, wanted)
+            if wanted.found is not None:
+                yield from _other_value(tried, own, wanted, wanted.found)
+            yield _dropped(tried, own)
+
+
+def _other_labels(tried: TriedNode, own: OwnRequirement, wanted: Wanted) -> Iterator[Fix]:
+    """The label that is probably meant; the node's labels as they should be."""
+    for right in near_keys(wanted.key, tried):
+        text = f"require the label {right} instead of {wanted.key}"
+        edits = on_pod(tried.trial.pod, _with_requirement(own, replace(own.written, key=right)))
+        yield Fix("CorrectNodeAffinity", (own.term, wanted.key, right), text, "author", edits, CORRECT)
+    match wanted.operator:
+        case "In" if wanted.values:
+            yield from label_node(tried, wanted.key, wanted.values[0])
+        case "Exists":
+            yield from label_node(
+                tried, wanted.key, next(iter(tried.cycle.view.nodes.label(wanted.key).values), "true")
+            )
+        case "DoesNotExist":
+            yield from unlabel_node(tried, wanted.key)
+
+
+def _other_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, name: str) -> Iterator[Fix]:
+    """What the node has, in the place of what is probably a typo, or besides what is required."""
+    nodes, values = tried.cycle.view.nodes, wanted.values
+    known = nodes.names if wanted.field else nodes.label(wanted.key).values
+    near = ""
+    if wanted.operator == "In":
+        near = next((v for v in values if is_misspelt(wanted.key, v, name, known)), "")
+    allowed: tuple[str, ...] = ()
+    match wanted.operator:
+        case "In" if wanted.field:
+            allowed = (name,)  # the API allows for one name
+        case "In":
+            allowed = tuple(name if v == near else v for v in values) if near else (*values, name)
+        case "NotIn":
+            allowed = tuple(v for v in values if v != name)
+        case "Gt" | "Lt" if name.lstrip("-").isdigit():
+            allowed = (str(int(name) + (-1 if wanted.operator == "Gt" else 1)),)
+    if allowed:
+        asked = own._replace(written=replace(own.written, values=allowed))
+        edits = on_pod(tried.trial.pod, _with_requirement(own, asked.written))
+        target, text = (
+            (own.term, wanted.key, wanted.operator, allowed),
+            f"require {asked.text} of nodes instead of {own.text}",
+        )
+        if near:
+            yield Fix("CorrectNodeAffinity", target, text, "author", edits, CORRECT)
+        else:
+            weakens, price = _without(own.written)
+            cost = OTHER_HOST if wanted.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
+            yield Fix("WidenNodeAffinity", target, text, "author", edits, cost, weakens, (), target[:3], name, price)
+
+
+def _without(written: SelectorRequirement) -> tuple[str, Price | None]:
+    """What is given up without the requirement, and what that costs."""
+    values = (written.values or ()) if written.operator == "In" else ()
+    return next((effect for value in values if (effect := without(written.key, value))[1]), (ANYWHERE, None))
+
+
+def _dropped(tried: TriedNode, own: OwnRequirement) -> Fix:
+    edits = on_pod(tried.trial.pod, _with_requirement(own, None))
+    text = f"do not require nodes with {own.text}"
+    target = (own.term, own.field, own.written.key, own.written.operator, own.written.values)
+    weakens, price = _without(own.written)
+    return Fix("DropNodeAffinity", target, text, "author", edits, DROP, weakens, price=price)
+
+
+def _softened(tried: TriedNode) -> Fix:
+    def change(pod: Pod) -> Pod:
+        wishes = [PreferredSchedulingTerm(100, term) for term in required(pod) if not term.match_fields]
+        return _with_terms(pod, (), wishes)
+
+    text = "prefer the nodes of its required node affinity instead of requiring them"
+    written = [expression for term in required(tried.trial.pod) for expression in term.match_expressions]
+    weakens, price = next((effect for requirement in written if (effect := _without(requirement))[1]), (ANYWHERE, None))
+    edits = on_pod(tried.trial.pod, change)
+    return Fix("SoftenNodeAffinity", "all", text, "author", edits, SOFTEN, weakens, price=price)
+
+
+def _with_requirement(own: OwnRequirement, new: SelectorRequirement | None) -> Callable[[Pod], Pod]:
+    """One requirement in another form, or left out; a term of which nothing is left goes."""
+    part = "match_fields" if own.field else "match_expressions"
+
+    def change(pod: Pod) -> Pod:
+        terms = list(required(pod))
+        if own.term >= len(terms):
+            return pod
+        terms_before = list(getattr(terms[own.term], part))
+        place = next((i for i, term in enumerate(terms_before) if _same(term, own.written)), None)
+        if place is None:
+            return pod
+        terms_before[place : place + 1] = [] if new is None else [new]
+        terms[own.term] = replace(terms[own.term], **{part: tuple(terms_before)})
+        if not terms[own.term].match_expressions and not terms[own.term].match_fields:
+            terms = []  # a term that requires nothing would match nothing: as one of several it allows all nodes
+        return _with_terms(pod, tuple(terms))
+
+    return change
+
+
+def _same(one: SelectorRequirement, other: SelectorRequirement) -> bool:
+    return (one.key, one.operator, one.values or ()) == (other.key, other.operator, other.values or ())
+
+
+def required(pod: Pod) -> Terms:
+    """The pod's required terms."""
+    own = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    terms = own.required_during_scheduling_ignored_during_execution if own else None
+    return terms.node_selector_terms if terms else ()
+
+
+def _with_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
+    """The pod with these required terms, none for all nodes, and with more preferred ones."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
+        return pod
+    own = affinity.node_affinity
+    own = replace(
+        own,
+        required_during_scheduling_ignored_during_execution=NodeSelector(terms) if terms else None,
+        preferred_during_scheduling_ignored_during_execution=(
+            *own.preferred_during_scheduling_ignored_during_execution,
+            *preferred,
+        ),
+    )
+    empty = own == type(own)()
+    left: Affinity | None = replace(affinity, node_affinity=None if empty else own)
+    return replace(pod, spec=replace(pod.spec, affinity=None if left == Affinity() else left))
+
+
+REMEDIES = {NodeAffinity: PluginRemedies((unmet,), facts_tell_all=True)}

@@ -1,0 +1,206 @@
+"""Labels of nodes: correct what the pod asks for, ask for less, or give a node the label."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from difflib import SequenceMatcher, get_close_matches
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Node, Pod
+from kschedctl.fixes.trial.changes import Fix, on_node, on_pod
+from kschedctl.fixes.trial.image_platform import PLATFORMS
+from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.tried_node import TriedNode, find_missing_host_with_data
+from kschedctl.replay import kubectl
+from kschedctl.scheduler.framework.facts import Wanted
+from kschedctl.snapshot.node_order import HOSTNAME
+
+CORRECT, LABEL, WIDEN, OTHER, DROP, OTHER_HOST = 10, 30, 50, 59, 60, 130
+"""To be pinned to another host keeps nothing of what was wished for, so it is dearer than not to be pinned."""
+RENAMED = {
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Old label -> new. Reference: Well-Known Labels, Annotations and Taints, k8s.io/docs."""
+SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64"}
+TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
+OF_ROLES = ("", "true", "yes", "enabled")
+"""Values of labels by which operators give nodes a role; others tell how a node is."""
+ANYWHERE = "the pod may run on nodes that it was kept from"
+NUMBERED = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
+"""By what names end that are told apart by it: zone-a, node12."""
+
+
+def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
+    """One label of the nodeSelector: corrected, another value, given to the node, or not asked for."""
+    pod, key, value = tried.trial.pod, wanted.key, wanted.values[0]
+    for right in near_keys(key, tried):
+        text = f"select nodes by the label {right} instead of {key}"
+        change = _with_selector(_renamed(key, right))
+        yield Fix("CorrectSelector", (key, right), text, "author", on_pod(pod, change), CORRECT)
+    if find_missing_host_with_data(tried.trial, key, wanted.values):
+        return  # its files were there
+    weakens, price = without(key, value)
+    if wanted.found is not None:
+        text = f"select nodes with {key}={wanted.found} instead of {value}"
+        change = _with_selector(lambda selector: {**selector, key: wanted.found or ""})
+        target, edits = (key, wanted.found), on_pod(pod, change)
+        if is_misspelt(key, value, wanted.found, tried.cycle.view.nodes.label(key).values):
+            yield Fix("CorrectSelector", target, text, "author", edits, CORRECT)
+        else:
+            cost, where = OTHER_HOST if key == HOSTNAME else OTHER, f"{key}={wanted.found}"
+            yield Fix("OtherSelector", target, text, "author", edits, cost, weakens, (), key, where, price)
+    yield from label_node(tried, key, value)
+    change = _with_selector(lambda selector: {k: v for k, v in selector.items() if k != key})
+    text = f"do not select nodes by {key}={value}"
+    yield Fix("DropSelector", key, text, "author", on_pod(pod, change), DROP, weakens, price=price)
+
+
+def without(key: str, value: str) -> tuple[str, Price | None]:
+    """What is given up where nodes are not required to have the label, and what that costs: an image stays as it is."""
+    if value in PLATFORMS.get(RENAMED.get(key, key), ()):
+        return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
+    return ANYWHERE, None
+
+
+def _with_selector(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[Pod], Pod]:
+    return lambda pod: replace(pod, spec=replace(pod.spec, node_selector=change(pod.spec.node_selector)))
+
+
+def _renamed(key: str, right: str) -> Callable[[dict[str, str]], dict[str, str]]:
+    return lambda selector: {right if k == key else k: v for k, v in selector.items()}
+
+
+def near_keys(key: str, tried: TriedNode) -> list[str]:
+    """The labels that nodes have and that are probably meant: a stable one, another case or prefix, a typo."""
+    view = tried.trial.scheduler.view
+    known = view.memo("labels of nodes", lambda: _keys(node.metadata.labels for node in view.nodes.objects))
+    if key in known:
+        return []
+    stable = [new for old, new in RENAMED.items() if key in (old, new)] + [o for o, n in RENAMED.items() if n == key]
+    same = [label for label in known if label.lower() == key.lower() or _name(label) == _name(key)]
+    near = near_words(key, known, 0.8)
+    return list(dict.fromkeys(label for label in (*stable, *same, *near) if label in known))
+
+
+def other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
+    """What is probably meant by a topology that no node has; else one that clusters have, which is another wish."""
+    near = near_keys(key, tried)
+    yield from ((right, None) for right in near)
+    labels = tried.cycle.view.nodes.label
+    if not near and not labels(key).present.any():
+        yield from (
+            (topology, Price.WISH) for topology in TOPOLOGIES if topology != key and labels(topology).present.any()
+        )
+
+
+def _keys(all_labels: Iterable[dict[str, str]]) -> dict[str, None]:
+    return dict.fromkeys(key for keys in dict.fromkeys(map(tuple, all_labels)) for key in keys)
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2].lower()
+
+
+def is_misspelt(key: str, wrong: str, right: str, known: Collection[str]) -> bool:
+    """Whether one value of a label is probably meant where another is written, which no node has."""
+    values = PLATFORMS.get(RENAMED.get(key, key))
+    if values is not None and (wrong in values or wrong.lower() in SYNONYMS):
+        return SYNONYMS.get(wrong.lower()) == right
+    return is_typo(wrong, right, known)
+
+
+def is_typo(wrong: str, right: str, known: Collection[str]) -> bool:
+    """Whether one word is probably meant where another is written, which is not known: none is as near.
+
+    >>> is_typo("genral", "general", ["general", "gpu"]), is_typo("zone-d", "zone-c", ["zone-c"])
+    (True, False)
+    >>> is_typo("web1", "web-a", ["web-a", "web-b"])
+    False
+    """
+    if wrong in known:
+        return False
+    near = near_words(wrong, known)
+    likeness = {word: SequenceMatcher(None, wrong, word).ratio() for word in near}
+    return right in near and all(likeness[right] > likeness[word] for word in near if word != right)
+
+
+def near_words(wrong: str, known: Collection[str], cutoff: float = 0.7) -> list[str]:
+    """Return the words that are probably meant: in another case, with two letters swapped or few others, or in full.
+
+    A word that differs in its number alone is another one.
+
+    >>> near_words("wbe", ["web", "api"]), near_words("SSD", ["ssd", "hdd"]), near_words("a", ["b", "ab"])
+    (['web'], ['ssd'], [])
+    >>> near_words("w99", ["w9"]), near_words("zone-d", ["zone-a", "zone-b"])
+    ([], [])
+    >>> near_words("prod", ["production", "test"]), near_words("gpu", ["gpu-a100"])
+    (['production'], [])
+    """
+    swapped = {f"{wrong[:i]}{wrong[i + 1]}{wrong[i]}{wrong[i + 2 :]}" for i in range(len(wrong) - 1)}
+    sure = [word for word in known if word.lower() == wrong.lower() or (len(wrong) > 2 and word in swapped)]
+    sure += [word for word in known if word not in sure and (_is_short_for(wrong, word) or _is_short_for(word, wrong))]
+    close = get_close_matches(wrong, known, n=2, cutoff=cutoff)
+    return list(dict.fromkeys([*sure, *(word for word in close if not _is_another(wrong, word))]))
+
+
+def _is_short_for(short: str, word: str) -> bool:
+    """Return whether the first is the beginning of the second, cut off between letters, as prod is of production."""
+    return len(short) > 2 and word.startswith(short) and word[len(short) :].isalpha()
+
+
+def _is_another(one: str, other: str) -> bool:
+    """Whether two words differ in the number, or the letter, by which they are told apart."""
+    return bool(NUMBERED.search(one) and NUMBERED.search(other)) and NUMBERED.sub("", one) == NUMBERED.sub("", other)
+
+
+def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
+    """The node given a role by its label, as another node has it.
+
+    Another label tells how a node is: given to one that is otherwise it would lie.
+    """
+    nodes = tried.cycle.view.nodes
+    node = nodes.objects[tried.at]
+    if value not in OF_ROLES or key in node.metadata.labels or value not in nodes.label(key).values:
+        return
+    name = node.metadata.name
+    yield Fix(
+        "LabelNode",
+        (name, key, value),
+        f"label node {name} with {key}={value}",
+        "operator",
+        on_node(node, lambda obj: _with_labels(obj, {**obj.metadata.labels, key: value})),
+        LABEL,
+        commands=(kubectl.run("label", "node", name, f"{key}={value}"),),
+        variant_of=(key, value),
+        where=name,
+    )
+
+
+def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
+    """The node without the label of a role."""
+    node = tried.cycle.view.nodes.objects[tried.at]
+    name = node.metadata.name
+    if node.metadata.labels[key] not in OF_ROLES:
+        return
+    yield Fix(
+        "UnlabelNode",
+        (name, key),
+        f"remove the label {key}={node.metadata.labels[key]} from node {name}",
+        "operator",
+        on_node(node, lambda obj: _with_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})),
+        LABEL,
+        f"node {name} is no longer one with {key}={node.metadata.labels[key]}",
+        commands=(kubectl.run("label", "node", name, f"{key}-"),),
+        variant_of=key,
+        where=name,
+    )
+
+
+def _with_labels(node: Node, labels: dict[str, str]) -> Node:
+    return replace(node, metadata=replace(node.metadata, labels=labels))

@@ -1,0 +1,72 @@
+"""ElasticQuotas: what they allow at the most, and what they guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import ElasticQuota
+from kschedctl.api.quantity import INT64_MAX
+from kschedctl.api.resource_names import readable
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.replay import kubectl
+from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling, quota_use
+from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added
+from kschedctl.scheduler.scheduler_plugins.elastic_quotas import KIND, Quota, counted_limits
+
+RAISE_MAX, RAISE_MIN = 35, 50
+Field = Literal["max", "min"]
+
+
+def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The max of the pod's quota raised to what would be used; or its min by what all quotas together lack."""
+    use = quota_use(tried.cycle.view)
+    quota = use.quotas.get(tried.trial.pod.metadata.namespace)
+    claim = tried.cycle.pre_filter.state_of(CapacityScheduling)
+    if quota is None or claim is None:
+        return
+    used, most = added(use.of(quota.namespace), claim.ours), quota.most or {}
+    limits = counted_limits(claim.ours, most, INT64_MAX) if quota.most is not None else {}
+    over = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
+    if over:
+        yield _raised(quota, "max", over, most)
+        return
+    used, least = added(use.everywhere(), claim.everyone), added(*(quota.least for quota in use.quotas.values()))
+    limits = counted_limits(used, least, 0)
+    lacking = {name: used[name] - limit for name, limit in limits.items() if used.get(name, 0) > limit}
+    if lacking:
+        yield _raised(quota, "min", {name: quota.least.get(name, 0) + n for name, n in lacking.items()}, quota.least)
+
+
+def _raised(quota: Quota, field: Field, to: Requests, before: Requests) -> Fix:
+    key = ObjectKey(KIND, quota.namespace, quota.name)
+    amounts = {name: _exact(name, amount) for name, amount in to.items()}
+
+    def change(known: ElasticQuota) -> ElasticQuota:
+        raised = {**(getattr(known.spec, field) or {}), **amounts}
+        return replace(known, spec=replace(known.spec, **{field: raised}))
+
+    raises = ", ".join(f"{name} {amounts[name]} instead of {_exact(name, before.get(name, 0))}" for name in amounts)
+    return Fix(
+        "RaiseQuotaMax" if field == "max" else "RaiseQuotaMin",
+        (key, *sorted(amounts.items())),
+        f"raise the {field} of ElasticQuota {quota.namespace}/{quota.name}: {raises}",
+        "operator",
+        (ObjectEdit(key, change),),
+        RAISE_MAX if field == "max" else RAISE_MIN,
+        "" if field == "max" else "all ElasticQuotas together guarantee more",
+        (kubectl.patch(key, {"spec": {field: amounts}}),),
+    )
+
+
+def _exact(name: str, amount: int) -> str:
+    """An amount as people write it, where that is not rounded."""
+    text = readable(name, amount)
+    return str(amount) if "." in text else text
+
+
+REMEDIES = {CapacityScheduling: PluginRemedies((exceeded,))}

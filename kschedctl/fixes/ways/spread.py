@@ -1,0 +1,173 @@
+"""Topology spread constraints: how far pods may bunch, and which domains count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Row
+from kschedctl.api.objects import Pod, Taint, TopologySpreadConstraint
+from kschedctl.api.ownership import TEMPLATE_HASH, in_revision
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
+from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.ways import neighbours
+from kschedctl.fixes.ways.neighbours import counts
+from kschedctl.fixes.ways.node_labels import label_node, other_topologies
+from kschedctl.fixes.ways.unready_nodes import is_of_condition
+from kschedctl.scheduler.framework.facts import TopologyLabelMissing
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
+from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+
+CORRECT, ROLLOUT, HONOUR, MIN_DOMAINS, MORE_SKEW, ANYWAY = 10, 12, 15, 40, 45, 55
+UNEVEN = "pods may be spread less evenly over {key}"
+MOST_DOMAINS = 3
+"""A node without the label is offered so many of its values."""
+
+
+def skewed(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The constraint on the topology of the fact, in each form that lets more nodes in."""
+    match refusal.fact:
+        case TooSkewed(key=key) as fact:
+            for place, constraint in _hard(tried.trial.pod, key):
+                yield from _relaxed(tried, place, constraint, fact)
+        case TopologyLabelMissing(key=key):
+            for place, constraint in _hard(tried.trial.pod, key):
+                yield from _other_key(tried, place, constraint)
+                yield _anyway(tried, place, constraint)
+            for value in _values(tried, key):
+                yield from label_node(tried, key, value)
+
+
+def _hard(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
+    """The constraints on that topology that keep pods from nodes."""
+    own = enumerate(pod.spec.topology_spread_constraints)
+    return [
+        (i, constraint)
+        for i, constraint in own
+        if constraint.topology_key == key and constraint.when_unsatisfiable == HARD
+    ]
+
+
+def _values(tried: TriedNode, key: str) -> list[str]:
+    """Values of the label that other nodes have, those of the least crowded domains first."""
+    column = tried.cycle.view.nodes.label(key)
+    counted = next((count for count in counts(tried) if count.column is column), None)
+    order = range(column.size) if counted is None else counted.counts.argsort(kind="stable").tolist()
+    return [column.values[code] for code in order][:MOST_DOMAINS]
+
+
+def _counted(tried: TriedNode, place: int) -> DomainCounts | None:
+    """What the constraint in that place counts."""
+    own = tried.trial.pod.spec.topology_spread_constraints
+    before = sum(constraint.when_unsatisfiable == HARD for constraint in own[:place])
+    pods = counts(tried)
+    return pods[before] if before < len(pods) else None
+
+
+def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint, fact: TooSkewed) -> Iterator[Fix]:
+    """One that the node's domain does not violate stays as it is."""
+    counted = _counted(tried, place)
+    if counted is None:
+        return
+    skew = _skew(tried, counted, tried.at)
+    if fact.max_skew == constraint.max_skew:
+        skew = max(skew, fact.skew)  # with those that are nominated
+    if skew <= constraint.max_skew:
+        return
+    key, less = constraint.topology_key, UNEVEN.format(key=constraint.topology_key)
+    if in_revision(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
+        text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
+        keys = (*constraint.match_label_keys, TEMPLATE_HASH)
+        yield _change(tried, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
+    if constraint.node_taints_policy != "Honor":
+        text = f"spread across {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
+        price = Price.CORRECTION if _is_emptiest_domain_tainted(tried, counted) else None
+        yield _change(tried, place, "NodeTaintsPolicy", text, HONOUR, price=price, node_taints_policy="Honor")
+    if constraint.node_affinity_policy == "Ignore":
+        text = f"spread across {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
+        yield _change(tried, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
+    domains = int(counted.exists.sum())
+    if constraint.min_domains is not None and constraint.min_domains > max(domains, 1):
+        text = f"spread across {key} with minDomains {max(domains, 1)} instead of {constraint.min_domains}"
+        yield _change(tried, place, "MinDomains", text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1))
+    text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
+    yield _change(tried, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)
+    yield _anyway(tried, place, constraint)
+
+
+def _is_emptiest_domain_tainted(tried: TriedNode, counted: DomainCounts) -> bool:
+    """Return whether all nodes of the emptiest domains have taints that are meant to last and keep the pod away.
+
+    Nobody wants such domains to count. A cordon or a fault is temporary: its domain counts again afterwards.
+    """
+    taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
+    tolerations = tried.cycle.info.spec.tolerations
+    lasting = [[taint for taint in taints if not _is_temporary(taint)] for taints in taint_sets]
+    kept_away = [find_untolerated(taints, tolerations, HARD_EFFECTS) is not None for taints in lasting]
+    emptiest = counted.exists & (counted.counts == counted.counts[counted.exists].min(initial=0))
+    codes = counted.column.codes
+    inside = counted.eligible & (codes >= 0) & emptiest[codes]
+    return bool(inside.any()) and bool(np.array(kept_away, np.bool_)[taint_set][inside].all())
+
+
+def _is_temporary(taint: Taint) -> bool:
+    return taint.key == UNSCHEDULABLE.key or is_of_condition(taint)
+
+
+def _skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
+    """The skew of the row's domain with the pod in it, without nominated pods."""
+    here, minimum = counted.matched(None)
+    return int(here[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
+
+
+def _anyway(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Fix:
+    key = constraint.topology_key
+    text = f"prefer to spread across {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
+    less = UNEVEN.format(key=key)
+    return _change(
+        tried,
+        place,
+        "ScheduleAnyway",
+        text,
+        ANYWAY,
+        weakens=less,
+        when_unsatisfiable="ScheduleAnyway",
+        min_domains=None,
+    )
+
+
+def _other_key(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
+    for right, price in other_topologies(constraint.topology_key, tried):
+        text = f"spread across {right} instead of {constraint.topology_key}"
+        yield _change(tried, place, "CorrectTopologyKey", text, CORRECT, price=price, topology_key=right)
+
+
+def _change(
+    tried: TriedNode,
+    place: int,
+    kind: str,
+    text: str,
+    cost: int,
+    *,
+    weakens: str = "",
+    price: Price | None = None,
+    **fields: object,
+) -> Fix:
+    """One constraint with other fields."""
+
+    def change(pod: Pod) -> Pod:
+        constraints = list(pod.spec.topology_spread_constraints)
+        constraints[place] = replace(constraints[place], **fields)
+        return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(constraints)))
+
+    target = (place, *fields.items())
+    return Fix(kind, target, text, "author", on_pod(tried.trial.pod, change), cost, weakens, price=price)
+
+
+REMEDIES = {PodTopologySpread: PluginRemedies((skewed, neighbours.in_the_way), indirect=True)}

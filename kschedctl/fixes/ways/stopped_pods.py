@@ -1,0 +1,45 @@
+"""Pods that hold what there is once: stopped, with all that they give back then, or run with one replica fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.arrays import Position
+from kschedctl.api.ownership import owner_of
+from kschedctl.fixes.trial.changes import Fix
+from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.ways import neighbours, volumes, waiting
+from kschedctl.fixes.ways.given_back import gone
+from kschedctl.fixes.ways.neighbours import evictable, one_fewer
+from kschedctl.replay import kubectl
+from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted, VolumeRestrictions
+
+STOP = 49
+
+
+def holding(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The pod that has the disk mounted, or that uses the claim which is for one pod only."""
+    match refusal.fact:
+        case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
+            yield from stopped(tried, tried.cycle.view.pods.index[pod])
+
+
+def stopped(tried: TriedNode, position: Position) -> Iterator[Fix]:
+    """The pod given up for good: a bare one, or the replica that its workload would give up."""
+    view = tried.cycle.view
+    pod = view.pods.objects[position]
+    if not evictable(tried, position):
+        return
+    if owner_of(pod).kind != "Pod":
+        yield from one_fewer(tried, position)
+        return
+    text, command = f"stop pod {pod.key}", kubectl.evict(pod)
+    weakens = f"pod {pod.key} is gone for good: no controller owns it"
+    yield Fix("StopPod", pod.key, text, "operator", gone(view, pod), STOP, weakens, (command,), "pod", pod.key)
+
+
+REMEDIES = {
+    VolumeRestrictions: PluginRemedies(
+        (waiting.leaving, volumes.unbound, neighbours.in_the_way, holding), clears_with="volume"
+    )
+}

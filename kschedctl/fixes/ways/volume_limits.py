@@ -1,0 +1,96 @@
+"""Limits of how many volumes a driver attaches to a node: raised, or volumes detached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.ways import neighbours, volumes, waiting
+from kschedctl.fixes.ways.given_back import users_of, volumes_of
+from kschedctl.fixes.ways.stopped_pods import stopped
+from kschedctl.replay import kubectl
+from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.scheduler.framework.declaration import PluginClass
+from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.node_volume_limits.facts import DriverLimit, TooManyVolumes
+from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
+    AzureDiskLimits,
+    CinderLimits,
+    EBSLimits,
+    GCEPDLimits,
+)
+from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from kschedctl.text.counts import counted
+
+RAISE, DETACH = 40, 35
+MOST = 3
+
+
+def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The first driver whose limit the pod's volumes exceed."""
+    if not isinstance(refusal.fact, TooManyVolumes):
+        return
+    limit = refusal.fact.drivers[0]
+    yield from _raised(tried, limit)
+    yield from _unused(tried, limit)
+    for position in users_of(tried.cycle.view, tried.at, limit.driver)[:MOST]:
+        yield from stopped(tried, position)
+
+
+def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+    """What the CSINode says, raised. The driver says it to the kubelet: there is no command that holds for all."""
+    csi_node = listers(tried.cycle.view).csi_nodes.nodes[tried.at]
+    if csi_node is None:
+        return
+    count, name = limit.attached + limit.more, csi_node.metadata.name
+
+    def change(known: CSINode) -> CSINode:
+        own = next(
+            (driver for driver in known.spec.drivers if driver.name == limit.driver), CSINodeDriver(limit.driver, name)
+        )
+        new = replace(own, allocatable=VolumeNodeResources(count))
+        others = tuple(driver for driver in known.spec.drivers if driver.name != limit.driver)
+        return replace(known, spec=replace(known.spec, drivers=(*others, new)))
+
+    text = f"let driver {limit.driver} attach {counted(count, 'volume')} to node {name} instead of {limit.limit}"
+    edits = (ObjectEdit(ObjectKey.of(csi_node), change),)
+    yield Fix(
+        "RaiseVolumeLimit",
+        (name, limit.driver, count),
+        text,
+        "operator",
+        edits,
+        RAISE,
+        "a volume too many for the machine is never attached",
+        variant_of=limit.driver,
+        where=name,
+    )
+
+
+def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+    """Volumes that are attached to the node and that none of its pods uses."""
+    view = tried.cycle.view
+    storage, name = listers(view), view.nodes.names[tried.at]
+    used = {volume.handle for at in view.pods_on(tried.at) for volume in volumes_of(view, at)}
+    here = [a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (name, limit.driver)]
+    for attachment in here:
+        volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
+        if volume is None or volume.spec.csi is None or volume.spec.csi.volume_handle in used:
+            continue
+        text = f"detach volume {volume.metadata.name} from node {name}, where no pod uses it"
+        key = ObjectKey.of(attachment)
+        edits, command = (ObjectEdit(key, lambda _: None),), kubectl.delete(key)
+        weakens = "if the node still has it mounted, what is on it may be damaged"
+        name = volume.metadata.name
+        yield Fix("DetachVolume", key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
+
+
+WAYS = (waiting.leaving, volumes.unbound, neighbours.in_the_way, exceeded)
+REMEDIES: dict[PluginClass, PluginRemedies] = {
+    NodeVolumeLimits: PluginRemedies(WAYS, clears_with="volume"),
+    **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(WAYS)),
+}

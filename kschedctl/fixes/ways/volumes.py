@@ -1,0 +1,355 @@
+"""Volumes for claims that have none, or have one that the node cannot reach: others, new ones, room for new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Ints
+from kschedctl.api.copying import replace as copy_with
+from kschedctl.api.objects import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PhaseStatus,
+    StorageClass,
+    TopologySelectorTerm,
+    TypedObjectReference,
+)
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
+from kschedctl.fixes.ways import missing_objects, new_volumes, storage_pools
+from kschedctl.fixes.ways.claims import (
+    REMADE,
+    ClaimChange,
+    as_offered,
+    claim_named,
+    given,
+    made_anew,
+    pod_claims,
+    remade,
+    waits,
+    with_class,
+    with_size,
+)
+from kschedctl.fixes.ways.deleted_claims import retained
+from kschedctl.replay import kubectl
+from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    billionths,
+    claim_class,
+    claim_key,
+    listers,
+    volume_class,
+    volume_storage,
+)
+from kschedctl.scheduler.plugins.volume_binding.facts import (
+    ClaimsUnbound,
+    NotEnoughStorage,
+    NoVolume,
+    ProvisionedElsewhere,
+    VolumeMissing,
+    VolumeOutOfReach,
+)
+from kschedctl.scheduler.plugins.volume_binding.matching import is_bound_to
+from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
+from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
+from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZone
+
+FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
+OF_ANOTHER_CLASS = 4
+"""Added to the cost of a volume of another class, so that a class that makes a volume for the claim comes first."""
+MOST_VOLUMES, MOST_CLASSES = 6, 5
+
+
+def unbound(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The claim that VolumeBinding or VolumeZone refuses the node, or the pod, for."""
+    match refusal.fact:
+        case ClaimsUnbound(claims=(first, *_)):
+            claim = claim_named(tried, first.claim)
+            if claim is not None:
+                yield from _immediate(tried, claim)
+                yield from other_storage(tried, claim)
+        case NoVolume(claim=name) | NotEnoughStorage(claim=name) | ProvisionedElsewhere(claim=name):
+            claim = claim_named(tried, name)
+            if claim is not None:
+                yield from _of_node(tried, claim, refusal)
+                yield from other_storage(tried, claim)
+        case VolumeMissing(claim=name):
+            claim = claim_named(tried, name)
+            if claim is not None:
+                yield from other_storage(tried, claim)
+        case VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
+            claim = claim_named(tried, name)
+            if claim is not None:
+                yield from other_storage(tried, claim)
+        case None:
+            yield from missing_objects.claims(tried)
+            for claim in _without_volume(tried)[:1]:
+                yield from other_storage(tried, claim)
+
+
+def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """A claim's other volumes and classes, and new volumes: with the volume that it has, what is on it is given up."""
+    if claim.spec.volume_name and waits(claim_class(claim), listers(tried.cycle.view)):
+        text = ", so that a volume is found or made where the pod goes"
+        yield from remade(tried, REMADE, claim, made_anew, text=text, cost=OTHER_VOLUME)
+    yield from _volumes(tried, claim)
+    yield from _classes(tried, claim)
+    yield from new_volumes.for_claim(tried, claim)
+
+
+def _without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
+    """The pod's claims that are bound to volumes that are not there."""
+    known = listers(tried.cycle.view).volumes
+    claims = [
+        pod_claim.found
+        for pod_claim in pod_claims(tried)
+        if pod_claim.found is not None and pod_claim.found.spec.volume_name
+    ]
+    return [claim for claim in claims if claim.spec.volume_name not in known]
+
+
+# -- volumes that are there ------------------------------------------------------------------------------------------
+
+
+def _volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Volumes that are free, and of the claim's class those that nobody has any more, the most alike first."""
+    for volume in _most_alike(tried, claim):
+        if volume.spec.claim_ref is None:
+            yield from _as_offered(tried, claim, volume)
+        elif volume_class(volume) == claim_class(claim):
+            yield _released(tried, claim, volume)
+
+
+def _most_alike(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    """The volumes that can be had: within reach of the node, then with the fewest differences, then the smallest."""
+    storage = listers(tried.cycle.view)
+    ranked = []
+    for volume in storage.volumes.values():
+        if volume.metadata.deletion_timestamp is not None or not _to_be_had(tried, volume):
+            continue
+        rows = storage.topology.reach(volume.spec.node_affinity)
+        near = tried.row is None or tried.row in rows
+        differences = len(as_offered(claim, volume)[1]) + (volume.spec.claim_ref is not None)
+        ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
+    return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
+
+
+def _to_be_had(tried: TriedNode, volume: PersistentVolume) -> bool:
+    """Whether it is nobody's, or its claim is gone."""
+    holder = volume.spec.claim_ref
+    if holder is None:
+        return volume.status.phase == "Available"
+    claim = claim_named(tried, f"{holder.namespace}/{holder.name}")
+    gone = claim is None or (bool(holder.uid) and holder.uid != claim.metadata.uid)
+    return gone or volume.status.phase in ("Released", "Failed")
+
+
+def _as_offered(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
+    """The claim made anew as the free volume satisfies it; where it is satisfied as it is, the volume bound to it."""
+    fitting, differences = as_offered(claim, volume)
+    bind, taken = given(fitting, volume, listers(tried.cycle.view))
+    if not differences and not claim.spec.volume_name:
+        if bind is not None:
+            yield _bound(claim, volume, _binding(claim, volume))
+        return
+
+    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        new = as_offered(made_anew(known), volume)[0]
+        return bind(new) if bind else new
+
+    text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
+    cost = OTHER_VOLUME + 2 * len(differences) + (OF_ANOTHER_CLASS if volume_class(volume) != claim_class(claim) else 0)
+    more, name = (taken,) if bind else (), volume.metadata.name
+    yield from remade(tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name)
+
+
+def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
+    name = volume.metadata.name
+    return (
+        ObjectEdit(ObjectKey.of(claim), lambda known: bound_claim(known, name)),
+        ObjectEdit(ObjectKey.of(volume), lambda known: taken_volume(known, claim)),
+    )
+
+
+def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
+    """A free volume that suits: the volume controller does it at once when it is told the claim."""
+    name, meta = volume.metadata.name, claim.metadata
+    reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
+    commands = (kubectl.patch(ObjectKey.of(volume), reference),)
+    text = f"bind volume {name} to claim {claim_key(claim)}"
+    return Fix(
+        "BindVolume", (name, claim_key(claim)), text, "operator", edits, RELEASE, "", commands, claim_key(claim), name
+    )
+
+
+def _released(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
+    """The volume of a claim that is gone, reserved for this one, which may be the same one recreated."""
+    key, name, own = ObjectKey.of(volume), volume.metadata.name, claim_key(claim)
+    before = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
+    bind, taken = given(claim, volume, listers(tried.cycle.view))
+    kept, edits = retained(volume)
+    edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken) if bind else (*edits, ObjectEdit(key, _for(claim)))
+    reference = {
+        "namespace": claim.metadata.namespace,
+        "name": claim.metadata.name,
+        "uid": None,
+        "resourceVersion": None,
+    }
+    commands = (*kept, kubectl.patch(key, {"spec": {"claimRef": reference}}))
+    text = f"release volume {name}, whose claim {before} is gone, for claim {own}"
+    weakens, price = f"what claim {before} left on volume {name} is handed over, and may be overwritten", None
+    if before == own:
+        text, weakens, price = (
+            f"give claim {own} back volume {name}, which it had before it was recreated",
+            "",
+            Price.ROOM,
+        )
+    return Fix(
+        "ReleaseVolume", (name, own), text, "operator", edits, RELEASE, weakens, commands, own, name, price=price
+    )
+
+
+def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
+    """A volume that no other claim may have, and that is bound once the scheduler has chosen a node."""
+    reference = TypedObjectReference(name=claim.metadata.name, namespace=claim.metadata.namespace)
+
+    def change(volume: PersistentVolume) -> PersistentVolume:
+        return replace(volume, spec=replace(volume.spec, claim_ref=reference), status=PhaseStatus("Available"))
+
+    return change
+
+
+# -- classes ---------------------------------------------------------------------------------------------------------
+
+
+def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield the claim recreated for a class whose volumes are made where the pod goes.
+
+    That is a correction if the claim names a class that does not exist.
+    """
+    storage = listers(tried.cycle.view)
+    named = claim_class(claim)
+    is_missing = bool(named) and named not in storage.classes
+    makes = [name for name, class_ in sorted(storage.classes.items()) if _makes(class_) and waits(name, storage)]
+    for name in [name for name in makes if name != named][:MOST_CLASSES]:
+        text = f" with class {name} instead of {named or 'none'}{', which does not exist' * is_missing}"
+        for fix in remade(
+            tried, "OtherStorageClass", claim, _of_class(name), text=text, cost=OTHER_CLASS, target=name, where=name
+        ):
+            yield copy_with(fix, price=Price.CORRECTION) if is_missing and fix.price is None else fix
+
+
+def _of_class(name: str) -> ClaimChange:
+    return lambda known: with_class(made_anew(known), name)
+
+
+def _makes(class_: StorageClass) -> bool:
+    return class_.provisioner not in ("", NO_PROVISIONER)
+
+
+def _immediate(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """The class of a claim that has to be bound before any node is looked at: made to wait, or made at all."""
+    name, volume = claim_class(claim), listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
+    class_ = listers(tried.cycle.view).classes.get(name)
+    if volume is not None and (volume.spec.claim_ref is None or is_bound_to(volume, claim)):
+        yield _bound(claim, volume, _binding(claim, volume))
+    elif class_ is None:
+        yield from missing_objects.storage_class(tried, claim)
+    elif _makes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+        yield new_volumes.awaited(tried, claim)
+        text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
+        yield _class_anew("WaitForFirstConsumer", class_, text, _waiting, WAIT)
+
+
+def _waiting(class_: StorageClass) -> StorageClass:
+    return replace(class_, volume_binding_mode=WAIT_FOR_FIRST_CONSUMER)
+
+
+def _class_anew(
+    kind: str, class_: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
+) -> Fix:
+    """A class in another form: its fields are fixed once it is there."""
+    key = ObjectKey.of(class_)
+    commands = (kubectl.recreated(key, class_, change(class_)),)
+    return Fix(kind, class_.metadata.name, text, "operator", (ObjectEdit(key, change),), cost, "", commands)
+
+
+# -- claims that wait for the pod ------------------------------------------------------------------------------------
+
+
+def _of_node(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
+    """What keeps a volume from being made for the node."""
+    match refusal.fact:
+        case ProvisionedElsewhere(node=node):
+            yield _node_forgotten(claim, node)
+        case NoVolume(provisions=True):
+            class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
+            if class_ is not None:
+                yield _topology_allowed(tried, class_)
+        case NotEnoughStorage() as fact:
+            yield from storage_pools.ignored(tried, fact)
+            yield storage_pools.enlarged(tried, claim, fact)
+            if fact.largest:
+                size = fact.largest_size
+                text = f" with {size} instead of {fact.size}"
+                yield from remade(
+                    tried, "SmallerClaim", claim, _of_size(size), text=text, cost=OTHER_VOLUME, target=size
+                )
+
+
+def _of_size(size: str) -> ClaimChange:
+    return lambda known: with_size(made_anew(known), size)
+
+
+def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:
+    """The claim without the node for which its volume was to be made."""
+
+    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        annotations = {key: value for key, value in known.metadata.annotations.items() if key != SELECTED_NODE}
+        return replace(known, metadata=replace(known.metadata, annotations=annotations))
+
+    key = ObjectKey.of(claim)
+    text = f"do not have the volume of claim {claim_key(claim)} made for node {node}"
+    commands = (kubectl.annotate(key, f"{SELECTED_NODE}-"),)
+    return Fix("ForgetSelectedNode", key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands)
+
+
+def _topology_allowed(tried: TriedNode, class_: StorageClass) -> Fix:
+    """The class made anew, with the node's topology among those that it allows."""
+    labels = tried.cycle.view.nodes.objects[tried.at].metadata.labels
+    first = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
+    own = tuple(
+        replace(requirement, values=(labels[requirement.key],)) for requirement in first if requirement.key in labels
+    )
+    known = bool(own) and len(own) == len(first)
+    terms = (*class_.allowed_topologies, TopologySelectorTerm(own)) if known else ()
+    where = ", ".join(f"{requirement.key}={requirement.values[0]}" for requirement in own) if known else "every node"
+    name = class_.metadata.name
+    text = f"recreate StorageClass {name}, so that its volumes are made for {where} too"
+    return _class_anew(
+        "AllowTopology", class_, text, lambda storage_class: replace(storage_class, allowed_topologies=terms), TOPOLOGY
+    )
+
+
+def _columns(cycle: Cycle) -> Iterator[Ints]:
+    """Which claim for a volume each node is refused for, and which claims find a volume there."""
+    state = cycle.pre_filter.state_of(VolumeBinding)
+    if state is None:
+        return
+    volumes = state.volumes
+    yield from (volumes.node_conflict, volumes.bind_conflict, volumes.not_enough_space, volumes.missing)
+    yield from ((binding.chosen >= 0).astype(np.int32) for binding in volumes.bindings)
+
+
+REMEDIES = {
+    VolumeBinding: PluginRemedies((unbound,), clears_with="volume", columns=_columns),
+    VolumeZone: PluginRemedies((unbound,), clears_with="volume"),
+}

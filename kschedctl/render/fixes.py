@@ -1,0 +1,121 @@
+"""Fixes as tables and commands, as part of several pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.render.page import (
+    Block,
+    Bullets,
+    Cell,
+    Command,
+    Marked,
+    Page,
+    Style,
+    Verbatim,
+    first_rows,
+    names,
+    paragraph,
+    section,
+)
+from kschedctl.reports.columns import Tone
+from kschedctl.reports.remedy import OWNERS, Remedy
+
+TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each replayed with all waiting pods"
+"""The second one is for lists with a fix that does not place the pod, as others take the room first."""
+
+
+TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
+
+
+REMEDIES_SHOWN = 7
+
+
+def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
+    """What to type first; in the browser the fixes themselves stand there."""
+    if not remedies or style.patches:
+        return ()
+    best = remedies[0]
+    drawbacks = "; ".join(best.drawbacks)
+    summary = f"{best.summary}," if drawbacks else best.summary
+    but = [Marked(f"but {drawbacks}", Tone.WARNING)] if drawbacks else []
+    commands = best.commands if all(len(command) < style.width - 1 for command in best.commands) else ()
+    label = "Not verified:" if best.needs_values else "Best fix:"
+    return (paragraph(Marked(label, Tone.STRONG), summary, *but), *map(Command, commands))
+
+
+def remedies_section(
+    remedies: Sequence[Remedy],
+    impossible: Sequence[str],
+    style: Style,
+    title: str = "",
+    with_manifests: bool = False,
+) -> Page:
+    """Return each fix with its commands, those that need values under a heading of their own, and what cannot help.
+
+    ``with_manifests`` shows the manifests to complete as YAML, which a page with patches always does.
+    """
+    shown, more = first_rows(remedies, style, REMEDIES_SHOWN)
+    complete = sum(not remedy.needs_values for remedy in shown)
+    blocks = [_fix_blocks(number, remedy, style, with_manifests) for number, remedy in enumerate(shown, 1)]
+    rest: Page = (paragraph(Marked(more, Tone.FAINT)),) if more else ()
+    page: Page = ()
+    if complete:
+        title = title or (TITLE_WITH_RIVALS if any(remedy.holds is False for remedy in remedies) else TITLE)
+        page = section(title, *(block for fix in blocks[:complete] for block in fix))
+    if complete < len(shown):
+        page = (*page, *section(TITLE_OF_INCOMPLETE, *(block for fix in blocks[complete:] for block in fix)))
+    page = (*page, *rest)
+    if impossible:
+        what = "What cannot help" if remedies else "No fix was found"
+        page = (*page, *section(what, Bullets(tuple(impossible))))
+    return page
+
+
+def _fix_blocks(number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()) -> Page:
+    """Return a fix: its summary, ``facts`` and costs, then its commands and, if wanted, what is to be written."""
+    lines: list[Cell] = [*facts]
+    if remedy.alternatives:
+        lines.append(Marked(f"or {names(tuple(map(_once, remedy.alternatives)))}", Tone.FAINT))
+    lines += _costs(remedy)
+    if not facts:
+        lines.append(Marked(f"{OWNERS[remedy.by]}; makes schedulable on {_opens(remedy)}", Tone.FAINT))
+    blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
+    blocks += map(Command, remedy.commands)
+    if with_manifests or style.patches:
+        blocks += _written(remedy, style)
+    return tuple(blocks)
+
+
+def _written(remedy: Remedy, style: Style) -> Iterator[Block]:
+    """Yield the manifests to complete and, on a page with patches, the patch of what makes the pod, as YAML."""
+    from kschedctl.render.data import to_yaml  # noqa: PLC0415 - YAML, which few pages need
+
+    for manifest in remedy.manifests:
+        yield Verbatim(f"manifest to complete: {', '.join(remedy.needs_values)}", to_yaml(manifest))
+    if remedy.owner_patch and style.patches:
+        yield Verbatim(f"strategic merge patch of {remedy.owner}", to_yaml(remedy.owner_patch))
+
+
+def _costs(remedy: Remedy) -> Iterator[Cell]:
+    """Yield what is against the fix, and how many other pods it places."""
+    for drawback in remedy.drawbacks:
+        yield Marked(f"but {drawback}", Tone.WARNING)
+    if remedy.gain:
+        yield Marked(remedy.gain, Tone.FAINT)
+
+
+def _once(alternative: str) -> str:
+    """Where several changes go to one place it is named once.
+
+    >>> _once("w1 and w1"), _once("w1 and w2")
+    ('w1', 'w1 and w2')
+    """
+    places = dict.fromkeys(alternative.split(" and "))
+    return " and ".join(places)
+
+
+def _opens(remedy: Remedy) -> str:
+    if len(remedy.opens) == 1:
+        return remedy.opens[0]
+    return f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"

@@ -1,1 +1,0 @@
-"""The pages of an audit: a file for each section."""

@@ -1,0 +1,53 @@
+"""One scenario under several seeds, and how much the results differ that only ties tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from kschedctl.replay.parallel import Context, Progress, Results, Task, Workers, run_all
+from kschedctl.reports.document import RunReport
+from kschedctl.reports.placements import Spread
+
+Report = TypeVar("Report", bound=RunReport)
+
+
+def try_seeds(
+    scenario: Callable[[Context, int], Report],
+    context: Context,
+    seeds: range,
+    workers: Workers,
+    progress: Progress,
+) -> Results[Report]:
+    """What comes out under each seed, as far as nobody interrupts."""
+    return run_all(partial(uncut, scenario), context, seeds, workers, progress.begin("Runs", len(seeds)))
+
+
+def uncut(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
+    """One of several results, which is of no use when it is cut short. Raises KeyboardInterrupt then."""
+    result = scenario(context, task)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def over_runs(numbers: Sequence[Mapping[str, int]]) -> dict[str, Spread]:
+    """The least and the most of every number over the runs; nothing of a single one.
+
+    >>> over_runs([{"moved": 1}, {"moved": 3}])
+    {'moved': Spread(least=1, most=3)}
+    """
+    if len(numbers) < 2:
+        return {}
+    names = dict.fromkeys(name for run in numbers for name in run)
+    return {name: spread(run.get(name, 0) for run in numbers) for name in names}
+
+
+def spread(numbers: Iterable[int]) -> Spread:
+    """The least and the most of them."""
+    values = list(numbers)
+    return Spread(min(values), max(values))
+
+
+# -- simulations --------------------------------------------------------------------------------------------------

@@ -1,1 +1,0 @@
-"""What an audit says: each section a document of its own, and all of them together."""

@@ -1,1 +1,0 @@
-"""What the browser shows besides explanations."""

@@ -1,0 +1,110 @@
+"""A change that lets a pod schedule, as part of several reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kschedctl.api.json_values import JsonDict
+from kschedctl.reports.document import Document
+from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.fix_costs import CostKind, FixCost, clauses
+from kschedctl.reports.summary import ShortFix
+from kschedctl.text.counts import counted, first_few
+
+OWNERS = {"author": "app", "operator": "platform"}
+"""Who makes a change: the team of the workload, or that of the cluster."""
+
+
+class Remedy(Document, frozen=True):
+    """The smallest changes that let the pod schedule: none of them can be left out.
+
+    ``by``: who makes them, "author" of the workload or "operator" of the cluster, who could make all. ``weakens``: the
+    guarantees that are given up, None for none. ``opens``: the nodes that then take the pod. ``commands``: what can be
+    typed, or read, to make the changes. ``kinds``: of each change, for --only and --without. ``victims``: the pods that
+    the scheduler then evicts to make room, where the workload's other pods change with it in its whole rollout.
+    ``restarts``: so many of its pods that run now are replaced. ``alternatives``: where the same can be done as well,
+    each replayed too. ``step``: what the dearest change costs, by which fixes are ordered: "patience", "correction",
+    "room", "neighbour", "wish", "guarantee" or "loss".
+
+    ``changes``: of each object, as it was read, either ``{"kind", "namespace", "name", "patch"}`` with RFC 6902
+    operations, or ``{"create": object}``, or ``{"delete": {"kind", "namespace", "name"}}``. ``"anew": true`` beside a
+    patch: the API server refuses it as an update, so the object is deleted and created so. ``owner_patch``: what the
+    pod asks for otherwise, as strategic merge patch of the ``owner`` that makes it; empty where it stays as it is.
+    """
+
+    summary: str
+    by: str
+    weakens: str | None
+    opens: tuple[str, ...]
+    commands: tuple[str, ...]
+    changes: tuple[JsonDict, ...]
+    kinds: tuple[str, ...] = ()
+    victims: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    owner: str = ""
+    owner_patch: JsonDict = {}
+    restarts: int = 0
+    step: str = ""
+    chain: EvictionChain | None = None
+    """What becomes of the victims once their controllers recreate them; None without victims."""
+    holds: bool | None = None
+    """Whether the pod gets a node when, after the fix, all waiting pods are tried in the queue's order; None if this
+    was not replayed."""
+    rivals: tuple[str, ...] = ()
+    """The waiting pods that take the room that the fix makes, so that the pod still waits; empty if the fix holds."""
+    also_places: tuple[str, ...] = ()
+    """The other waiting pods that get a node with the fix, and get none without it."""
+    needs_values: tuple[str, ...] = ()
+    """The fields whose values only the user knows. A fix with such a field is described, and never called verified."""
+    manifests: tuple[JsonDict, ...] = ()
+    """The objects to complete and to create after the commands. The API server refuses them while a field is empty."""
+    costs: tuple[FixCost, ...] = ()
+    """The costs of the fix itself. ``weakens`` has most of them as one text."""
+
+    @property
+    def all_costs(self) -> tuple[FixCost, ...]:
+        """Return the costs of the fix, after the pods that take the room first."""
+        costs = self.costs
+        if not costs and self.weakens:
+            costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
+        if self.rivals:
+            verb = "takes" if len(self.rivals) == 1 else "take"
+            text = f"the pod still waits: {first_few(self.rivals)} {verb} the room first"
+            return (FixCost(CostKind.STILL_WAITS, text), *costs)
+        if self.holds is False:
+            return (FixCost(CostKind.STILL_WAITS, "the pod still waits once all waiting pods were tried"), *costs)
+        return costs
+
+    @property
+    def drawbacks(self) -> tuple[str, ...]:
+        """Return what is against the fix, as clauses that follow "but", without what the summary says itself."""
+        return clauses(self.all_costs)
+
+    @property
+    def gain(self) -> str:
+        """Return how many other waiting pods the fix places, as a clause; empty for none."""
+        return f"also places {counted(len(self.also_places), 'other')}" if self.also_places else ""
+
+    def shortened(self, clears: int = 0) -> ShortFix:
+        """``clears``: how many pods get a node with it."""
+        return ShortFix(
+            summary=self.summary,
+            owner=OWNERS[self.by],
+            but="; ".join(self.drawbacks),
+            nodes=self.opens[:3],
+            clears=clears,
+            commands=self.commands if len(self.commands) <= MOST_FIX_COMMANDS else (),
+            costs=self.all_costs,
+            rivals=self.rivals[:3],
+            rival_count=len(self.rivals),
+            also_places=len(self.also_places),
+        )
+
+
+def complete_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Return the remedies with those that need values last, otherwise in the same order."""
+    return tuple(sorted(remedies, key=lambda remedy: bool(remedy.needs_values)))
+
+
+MOST_FIX_COMMANDS = 4
+"""The number of commands that a summary may have for a fix. Of more commands it has none: a part could do harm."""

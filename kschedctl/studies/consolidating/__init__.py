@@ -1,1 +1,0 @@
-"""Which nodes could go, whoever takes them away."""

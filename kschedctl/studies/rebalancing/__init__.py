@@ -1,1 +1,0 @@
-"""What the descheduler evicts, where the pods go then, and whether that ends."""

@@ -1,0 +1,55 @@
+"""An audit of the pods that a real control plane (v1.36) left Pending: each waits for what its name says."""
+
+from __future__ import annotations
+
+import pytest
+from test_recordings import NEVER_TRIED, PENDING, TRIED
+
+import kschedctl
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.pending.section import pending_section
+from kschedctl.commands.audit.queue.section import queue_section
+from kschedctl.commands.audit.sections import audit
+from kschedctl.scheduler.scheduler import Scheduler
+
+NOW = "2026-11-20T22:00:00Z"
+"""Four minutes after the pods came."""
+PREEMPTING = {"batch/p24-preempting", "batch/p25-preempting-pdb"}
+
+
+@pytest.fixture(scope="module")
+def audited() -> AuditedCluster:
+    return AuditedCluster(Scheduler(kschedctl.Cluster.from_objects(PENDING["objects"])), NOW)
+
+
+def test_every_pod_that_was_refused_is_unschedulable_or_waits_for_its_victims(audited: AuditedCluster) -> None:
+    causes = {pod: each.cause for each in pending_section(audited).waiting for pod in each.pods}
+    assert causes.keys() == TRIED.keys() | NEVER_TRIED.keys()
+    assert {pod for pod, cause in causes.items() if cause == "preemption"} == PREEMPTING
+    assert {pod for pod, cause in causes.items() if cause == "unschedulable"} == TRIED.keys() - PREEMPTING
+    assert {pod for pod, cause in causes.items() if cause == "unserved"} == {"lab/p22-other-scheduler"}
+    assert {pod for pod, cause in causes.items() if cause == "gated"} == NEVER_TRIED.keys() - {
+        "lab/p22-other-scheduler"
+    }
+
+
+def test_victims_have_two_hours_from_when_they_were_asked_to_go(audited: AuditedCluster) -> None:
+    """Their terminationGracePeriodSeconds is 7200, and metadata.deletionTimestamp 23:56:08."""
+    (waiting,) = (each for each in pending_section(audited).waiting if each.cause == "preemption")
+    assert {(each.node, each.asked, each.due, each.overdue) for each in waiting.victims} == {
+        ("w9", "2026-11-20T21:56:08Z", "2026-11-20T23:56:08Z", ""),
+        ("w8", "2026-11-20T21:56:08Z", "2026-11-20T23:56:08Z", ""),
+    }
+
+
+def test_queues(audited: AuditedCluster) -> None:
+    queues = {pod: each.queue for each in queue_section(audited).queued for pod in each.pods}
+    assert {pod for pod, queue in queues.items() if queue == "unschedulable"} == set(TRIED)
+    assert {pod for pod, queue in queues.items() if queue == "none"} == {"lab/p22-other-scheduler"}
+    assert {pod for pod, queue in queues.items() if queue == "gated"} == NEVER_TRIED.keys() - {
+        "lab/p22-other-scheduler"
+    }
+
+
+def test_an_audit_has_the_sections_that_are_asked_for(audited: AuditedCluster) -> None:
+    assert [each.name for each in audit(audited, ["queue", "pending"]).sections] == ["pending", "queue"]

@@ -1,0 +1,60 @@
+"""Packing and races of a cluster that a real control plane (v1.36) ran: twelve nodes, their workers full of cpu."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from test_recordings import PENDING
+
+from kschedctl.api.quantity import milli_value
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.packing.section import packing_section
+from kschedctl.commands.audit.races.section import races_section
+from kschedctl.commands.drain.runs import drain
+from kschedctl.scheduler.scheduler import Scheduler
+
+NODES = {d["metadata"]["name"]: d for d in PENDING["objects"] if d["kind"] == "Node"}
+PODS = [d for d in PENDING["objects"] if d["kind"] == "Pod"]
+
+
+@pytest.fixture(scope="module")
+def audited() -> AuditedCluster:
+    return AuditedCluster(Scheduler(Cluster.from_objects(PENDING["objects"])))
+
+
+def free_cpu() -> Counter[str]:
+    """By node, in millicores, counted container by container; none of these pods asks for more while it starts."""
+    free = Counter({name: milli_value(node["status"]["allocatable"]["cpu"]) for name, node in NODES.items()})
+    for pod in PODS:
+        for container in pod["spec"]["containers"]:
+            cpu = container.get("resources", {}).get("requests", {}).get("cpu", "0")
+            free[pod["spec"].get("nodeName", "")] -= milli_value(cpu)
+    return free
+
+
+def test_what_is_free_and_stranded_adds_up(audited: AuditedCluster) -> None:
+    found, free = packing_section(audited), free_cpu()
+    cpu = {pool.pool: next(each for each in pool.resources if each.resource == "cpu") for pool in found.pools}
+    cordoned = {name for name, node in NODES.items() if node["spec"].get("unschedulable")}
+    assert cpu["general"].free == sum(free[name] for name in NODES.keys() - cordoned if not name.startswith("gpu"))
+    assert cpu["gpu"].free == free["gpu1"] + free["gpu2"]
+    (stranded,) = found.stranded
+    assert (stranded.reason, set(stranded.examples)) == ("Insufficient cpu", {"w8", "w9"})
+    assert stranded.free["cpu"] == cpu["general"].stranded == free["w8"] + free["w9"]
+
+
+def test_nodes_that_are_nominated_are_kept_and_one_that_can_go_drains_safely(audited: AuditedCluster) -> None:
+    """Two preempting pods wait for w8 and w9."""
+    found = packing_section(audited)
+    tried = {each.node for each in (*found.emptied, *found.kept)}
+    assert tried | {"w8", "w9"} == {name for name, node in NODES.items() if not node["spec"].get("unschedulable")}
+    assert drain(audited.cluster, [found.emptied[0].node]).drained
+
+
+def test_one_scheduler_places_pods(audited: AuditedCluster) -> None:
+    found = races_section(audited)
+    assert (found.state, found.rivals) == ("sound", ())
+    assert found.races is not None
+    assert found.races.results[0].nodes == 12

@@ -1,0 +1,39 @@
+"""The section of an audit about pods that nobody could create."""
+
+from __future__ import annotations
+
+from failed_creations import LATER, case, cases, objects
+
+import kschedctl
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.creation.report import CreationSection
+from kschedctl.commands.audit.creation.section import creation_section
+from kschedctl.scheduler.scheduler import Scheduler
+
+GROUNDS = {"ReplicaSet", "ReplicationController", "StatefulSet", "Deployment", "DaemonSet", "Job", "Event"}
+
+
+def section(cluster: kschedctl.Cluster) -> CreationSection:
+    return creation_section(AuditedCluster(Scheduler(cluster), LATER))
+
+
+def test_every_workload_that_lacks_pods_is_an_error() -> None:
+    found = section(kschedctl.Cluster.from_objects([each for case in cases() for each in objects(case, replicas=2)]))
+    assert (found.state, found.undecided) == ("findings", False)
+    workloads = [(f"{case['workload']['kind']} {case['namespace']}/web") for case in cases()]
+    assert sorted(each.object for each in found.findings) == sorted(workloads)
+    assert {each.severity for each in found.findings} == {"error"}
+    assert {each.namespace for each in found.findings} == {case["namespace"] for case in cases()}
+    assert found.headline == "54 pods of 27 workloads could not be created"
+    assert [rule.id for rule in found.rules] == ["audit-creation-refused"]
+
+
+def test_what_is_past_is_not_found() -> None:
+    found = section(kschedctl.Cluster.from_objects(objects(case(22), replicas=1, there=1)))
+    assert (found.state, found.workloads) == ("sound", ())
+
+
+def test_sound_needs_its_grounds() -> None:
+    found = section(kschedctl.Cluster.from_objects([], assume_complete=False))
+    assert (found.state, found.undecided) == ("unknown", True)
+    assert {each.kind for each in found.unknown} == GROUNDS

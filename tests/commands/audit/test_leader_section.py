@@ -1,0 +1,230 @@
+"""Who schedules: leases that are renewed or not, elections, names that nobody serves, instances that do not agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster, Provenance, SchedulerInstance
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.leader.report import LeaderSection
+from kschedctl.commands.audit.leader.section import leader_section
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.anonymize.cluster import anonymized
+
+Json = dict[str, Any]
+NOW = "2026-01-31T12:00:00Z"
+
+
+def at(minute: int, second: int = 0) -> str:
+    """Before noon."""
+    return f"2026-01-31T11:{minute:02}:{second:02}Z"
+
+
+def lease(name: str, renewed: str, holder: str = "cp1_aa", namespace: str = "kube-system", **spec: Any) -> Json:
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "acquireTime": at(0), "renewTime": renewed, **spec}
+    metadata = {"name": name, "namespace": namespace}
+    return {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": metadata, "spec": spec}
+
+
+def placed(pod: str, instance: str, time: str, scheduler: str = "default-scheduler") -> Json:
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": f"{pod}.1", "namespace": "d"},
+        "involvedObject": {"kind": "Pod", "namespace": "d", "name": pod},
+        "reason": "Scheduled",
+        "message": f"Successfully assigned d/{pod} to n1",
+        "eventTime": time,
+        "reportingComponent": scheduler,
+        "reportingInstance": f"{scheduler}-{instance}",
+    }
+
+
+def elected(number: int, name: str = "kube-scheduler", words: str = "became leader") -> Json:
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": f"{name}.{number}", "namespace": "kube-system"},
+        "involvedObject": {"kind": "Lease", "namespace": "kube-system", "name": name},
+        "reason": "LeaderElection",
+        "message": f"cp{number}_aa {words}",
+        "source": {"component": "default-scheduler"},
+        "firstTimestamp": at(number),
+        "lastTimestamp": at(number),
+    }
+
+
+def pod(name: str, scheduler: str, on: str = "") -> Json:
+    spec = {"containers": [{"name": "c"}], "schedulerName": scheduler, **({"nodeName": on} if on else {})}
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
+
+
+def section(*objects: Json, now: str = NOW, earlier: tuple[Json, ...] = (), **settings: Any) -> LeaderSection:
+    before = Scheduler(Cluster.from_objects(earlier)) if earlier else None
+    return leader_section(AuditedCluster(Scheduler(Cluster.from_objects(objects, **settings)), now, earlier=before))
+
+
+def found(made: LeaderSection) -> dict[str, str]:
+    """Rule -> severity."""
+    return {finding.rule.removeprefix("audit-leader-"): finding.severity for finding in made.findings}
+
+
+FRESH = lease("kube-scheduler", at(59, 58), leaseTransitions=4)
+OTHER = lease("kube-controller-manager", at(59, 59))
+
+
+def test_a_leader_that_renews_its_lease() -> None:
+    made = section(FRESH, OTHER, elected(1), pod("a", "default-scheduler", "n1"))
+    assert (made.state, found(made), made.undecided) == ("sound", {}, False)
+    assert made.headline == "cp1_aa leads for 60m, 4 changes of leader in all"
+    (told,) = made.leases  # the other one is no scheduler's
+    assert (told.lease, told.holder, told.leads_for, told.silent_for) == (
+        "kube-system/kube-scheduler",
+        "cp1_aa",
+        "60m",
+        "2s",
+    )
+    assert (told.transitions, told.elections, told.stale) == (4, 1, False)
+    (name,) = made.names
+    assert (name.name, name.served, name.waiting, name.bound) == ("default-scheduler", "profile", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "objects"),
+    [
+        ("stale", "error", (lease("kube-scheduler", at(59, 40)), OTHER)),  # 19 s behind the other one, lasts 15 s
+        ("stale", "warning", (lease("kube-scheduler", at(59, 40)),)),  # 20 s, by a clock that may be another
+        ("stale", "error", (lease("kube-scheduler", at(59, 58), holder=""), OTHER)),
+        ("no-lease", "note", (OTHER,)),
+        ("left-behind", "warning", (FRESH, lease("my-scheduler", at(10)))),
+        ("left-behind", "note", (FRESH, lease("my-scheduler", "2026-01-29T12:00:00Z"))),
+        ("frequent", "warning", (FRESH, *map(elected, (1, 2, 3)))),
+    ],
+)
+def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
+    assert found(section(*objects)) == {rule: severity}
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        (lease("kube-scheduler", at(59, 46)), OTHER),  # 14 s
+        (lease("kube-scheduler", at(59, 10), leaseDurationSeconds=60), OTHER),
+        (FRESH, elected(1), elected(2), elected(3, words="stopped leading"), elected(4, "kube-controller-manager")),
+        (FRESH, pod("a", "mine"), lease("mine", at(1), namespace="mine")),
+        (FRESH, pod("a", "mine"), placed("b", "x", at(1), "mine")),
+        (FRESH, pod("a", "mine", "n1")),
+        (FRESH, lease("my-scheduler", at(59, 50))),
+    ],
+)
+def test_what_is_no_fault(objects: tuple[Json, ...]) -> None:
+    assert found(section(*objects)) == {}
+
+
+def test_without_a_time_only_other_leases_tell() -> None:
+    behind = section(lease("kube-scheduler", at(30)), OTHER, now="")
+    assert (found(behind), behind.undecided) == ({"stale": "error"}, False)
+    alone = section(FRESH, now="")
+    assert (alone.state, [each.kind for each in alone.unknown]) == ("unknown", ["Age"])
+
+
+def test_changes_since_an_earlier_snapshot() -> None:
+    earlier = (lease("kube-scheduler", at(1), leaseTransitions=1),)
+    assert found(section(FRESH, OTHER, earlier=earlier)) == {"frequent": "warning"}  # from 1 to 4
+    assert found(section(FRESH, OTHER, earlier=(lease("kube-scheduler", at(1), leaseTransitions=2),))) == {}
+
+
+def test_two_instances_that_take_turns() -> None:
+    """cp1, cp2, cp1, cp2: three turns, and one election."""
+    turns = [placed(f"p{i}", f"cp{i % 2 + 1}", at(20, i)) for i in range(4)]
+    made = section(FRESH, OTHER, elected(1), *turns)
+    assert found(made) == {"two-serve": "error"}
+    (name,) = made.names
+    assert name.turns == 3
+    assert [(each.instance, each.placed, each.first) for each in name.instances] == [
+        ("default-scheduler-cp1", 2, at(20, 0)),
+        ("default-scheduler-cp2", 2, at(20, 1)),
+    ]
+    handed_over = [placed(f"p{i}", "cp1" if i < 2 else "cp2", at(20, i)) for i in range(4)]
+    assert found(section(FRESH, OTHER, *handed_over)) == {}
+    back_and_forth = [placed(f"p{i}", ("cp1", "cp2", "cp1")[i], at(20, i)) for i in range(3)]
+    assert found(section(FRESH, OTHER, elected(1), elected(2), *back_and_forth)) == {}
+    others = [placed(f"p{i}", f"cp{i % 2 + 1}", at(20, i), f"scheduler-{i % 2}") for i in range(4)]
+    assert found(section(FRESH, OTHER, *others)) == {}
+
+
+def seen(*instances: SchedulerInstance) -> LeaderSection:
+    cluster = Cluster.from_objects([FRESH, OTHER])
+    from dataclasses import replace  # noqa: PLC0415
+
+    cluster = replace(cluster, provenance=Provenance(server="https://api", read_at=NOW, instances=instances))
+    return leader_section(AuditedCluster(Scheduler(cluster), NOW))
+
+
+def test_instances_that_do_not_run_alike() -> None:
+    one = SchedulerInstance("kube-scheduler-cp1", "v1.36.2", {"feature-gates": "A=true"})
+    two = SchedulerInstance("kube-scheduler-cp2", "v1.36.1", {})
+    assert found(seen(one)) == {}
+    assert found(seen(one, SchedulerInstance("kube-scheduler-cp3", "v1.36.2", {"feature-gates": "A=true"}))) == {}
+    made = seen(one, two)
+    assert found(made) == {"instances-differ": "warning"}
+    assert [(each.setting, each.values) for each in made.differences] == [
+        ("version", {"v1.36.2": ("kube-scheduler-cp1",), "v1.36.1": ("kube-scheduler-cp2",)}),
+        ("feature-gates", {"A=true": ("kube-scheduler-cp1",), "": ("kube-scheduler-cp2",)}),
+    ]
+
+
+def test_several_instances_without_an_election() -> None:
+    alone = {"leader-elect": "false"}
+    one, two = (SchedulerInstance(f"kube-scheduler-cp{n}", "v1.36.2", alone) for n in (1, 2))
+    assert found(seen(one)) == {}
+    assert found(seen(one, two)) == {"no-election": "error"}
+
+
+def test_a_lease_of_another_name_and_no_election_at_all() -> None:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    named = head | {"leaderElection": {"leaderElect": True, "resourceName": "mine", "resourceNamespace": "team"}}
+    mine = lease("mine", at(59, 57), "me_1", "team")
+    assert section(mine, config=named).headline.startswith("me_1 leads for 60m")
+    off = head | {"leaderElection": {"leaderElect": False}}
+    made = section(OTHER, config=off)
+    assert (found(made), made.headline) == ({}, "leader election is off in the configuration")
+
+
+def test_under_pseudonyms_it_is_the_same_lease() -> None:
+    cluster = anonymized(Cluster.from_objects([lease("kube-scheduler", at(59, 40)), OTHER, elected(1)])).cluster
+    made = leader_section(AuditedCluster(Scheduler(cluster), NOW))
+    assert found(made) == {"stale": "error"}
+    assert made.leases[0].elections == 1
+
+
+def test_what_was_not_read_is_not_known() -> None:
+    made = section(pod("a", "mine"), assume_complete=False)
+    assert {each.kind for each in made.unknown} == {"Lease", "Event", "Pod"}
+    assert (found(made), made.undecided) == ({}, True)
+
+
+def test_a_name_that_nobody_is_known_to_serve_is_told() -> None:
+    """The pods that wait for it are a finding of what is pending."""
+    made = section(FRESH, pod("a", "mine"))
+    assert found(made) == {}
+    assert made.headline.endswith("; 1 pod names a scheduler that is not known")
+    assert {each.name: each.served for each in made.names} == {"mine": "", "default-scheduler": "profile"}
+
+
+def test_a_scheduler_is_known_by_the_pod_groups_of_volcano() -> None:
+    """Whose pods name it; a group that does not exist tells nothing, nor one of another namespace."""
+    of_group = pod("a", "volcano")
+    of_group["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "train"}
+    for namespace, served in ((of_group["metadata"].get("namespace", "default"), "podGroups"), ("other", "")):
+        meta = {"name": "train", "namespace": namespace}
+        group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": meta}
+        made = section(FRESH, of_group, {**group, "spec": {"minMember": 1}})
+        assert {each.name: each.served for each in made.names}["volcano"] == served
+
+
+def test_a_lease_that_is_held_and_does_not_say_since_when_it_is_renewed_is_not_sound() -> None:
+    silent = section(lease("kube-scheduler", ""), OTHER)
+    assert (silent.state, silent.undecided, silent.findings) == ("unknown", True, ())

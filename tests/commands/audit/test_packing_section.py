@@ -1,0 +1,212 @@
+"""What is stranded and what can be emptied, on small clusters whose sums are worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.packing.emptying import Limits
+from kschedctl.commands.audit.packing.report import PackingSection
+from kschedctl.commands.audit.packing.section import USUAL, packing_section
+from kschedctl.commands.drain.runs import drain
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+GI = 1 << 30
+
+
+def node(name: str, pool: str = "p", taints: list[Json] | None = None, **labels: str) -> Json:
+    """With 4 cpus, 8Gi and room for 10 pods."""
+    spec = {"taints": taints} if taints else {}
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"example.com/pool": pool, "kubernetes.io/hostname": name, **labels}},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def pods(app: str, number: int, node_name: str, cpu: str, memory: str = "", *, kind: str = "ReplicaSet") -> list[Json]:
+    """Of one owner, named by their node; without a kind they have none."""
+    requests = {"cpu": cpu} | ({"memory": memory} if memory else {})
+    owners = [{"controller": True, "apiVersion": "apps/v1", "kind": kind, "name": app}] if kind else []
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]} if node_name else {}
+    return [
+        {
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{app}-{node_name or 'pending'}-{i}",
+                "namespace": "d",
+                "labels": {"app": app},
+                "ownerReferences": owners,
+            },
+            "spec": {
+                "nodeName": node_name,
+                "containers": [{"name": "c", "image": "web", "resources": {"requests": requests}}],
+            },
+            "status": status,
+        }
+        for i in range(number)
+    ]
+
+
+def section(objects: list[Json], limits: Limits = USUAL, complete: bool = True) -> PackingSection:
+    cluster = Cluster.from_objects(objects, assume_complete=complete)
+    return packing_section(AuditedCluster(Scheduler(cluster)), limits)
+
+
+FAULT = [
+    *(node("n1"), node("n2"), node("m1"), node("m2")),
+    *pods("web", 4, "n1", "1", "1Gi"),  # no cpu is left, 4Gi are
+    *pods("web", 3, "n2", "1", "1Gi"),  # 1 cpu and 5Gi are left: another one fits
+    *pods("fat", 1, "m1", "1", "8Gi"),  # 3 cpus are left, no memory
+    *pods("fat", 1, "m2", "1", "8Gi"),
+]
+
+
+def test_what_is_free_beside_what_is_used_up_is_stranded() -> None:
+    """Of 16 cpus 7 are free, 6 of them beside no memory; of 32Gi 9Gi, 4Gi of them beside no cpu."""
+    found = section(FAULT)
+    assert found.headline.startswith("86 % of free cpu, 44 % of memory stranded; ")
+    (pool,) = found.pools
+    assert (pool.pool, pool.nodes) == ("p", 4)
+    assert [(r.resource, r.allocatable, r.requested, r.free, r.stranded) for r in pool.resources] == [
+        ("cpu", 16_000, 9_000, 7_000, 6_000),
+        ("memory", 32 * GI, 23 * GI, 9 * GI, 4 * GI),
+    ]
+    assert {(r.reason, r.nodes, tuple(r.free.items())) for r in found.stranded} == {
+        ("Insufficient memory", 2, (("cpu", 6_000),)),
+        ("Insufficient cpu", 1, (("memory", 4 * GI),)),
+    }
+    assert [(t.examples, t.pods, t.requests, t.fits_on) for t in found.typical] == [
+        (("ReplicaSet d/web",), 7, {"cpu": 1_000, "memory": GI}, 1),
+        (("ReplicaSet d/fat",), 2, {"cpu": 1_000, "memory": 8 * GI}, 0),
+    ]
+
+
+def test_a_pool_that_strands_a_tenth_is_a_finding() -> None:
+    """6 of 16 cpus, 4 of 32Gi."""
+    found = section(FAULT)
+    (stranded,) = [each for each in found.findings if each.rule == "audit-packing-stranded"]
+    assert (stranded.severity, stranded.object) == ("warning", "Pool p")
+    assert stranded.message.startswith("37.5 % of its cpu and 12.5 % of its memory is free on 3 of 4 nodes")
+    assert found.state == "findings"
+
+
+def test_a_pending_pod_that_could_use_it_is_looked_at_too() -> None:
+    """It asks for no memory, and fits beside the pods that took it all."""
+    found = section([*FAULT, *pods("thin", 1, "", "1")])
+    assert {(r.reason, r.nodes) for r in found.stranded} == {("Insufficient cpu", 1)}
+    assert [(t.pending, t.fits_on) for t in found.typical] == [(False, 1), (False, 0), (True, 3)]
+
+
+def test_a_cluster_with_room_for_its_pods_strands_nothing() -> None:
+    found = section([node("n1"), node("n2"), *pods("web", 2, "n1", "1", "1Gi"), *pods("web", 2, "n2", "1", "1Gi")])
+    assert (found.state, found.stranded, found.undecided) == ("sound", (), False)
+    assert found.headline == "no free capacity is stranded; 1 of 2 nodes tried can go"
+
+
+def test_a_node_is_emptied_and_the_next_one_has_to_take_its_pods() -> None:
+    """Two of four cpus are in use on each: either can take the other's pods, and then has no room for its own."""
+    found = section([node("n1"), node("n2"), *pods("web", 2, "n1", "1", "1Gi"), *pods("web", 2, "n2", "1", "1Gi")])
+    (emptied,), (kept,) = found.emptied, found.kept
+    assert (emptied.moved, emptied.saves) == (2, {"cpu": 4_000, "memory": 8 * GI})
+    assert {emptied.node, kept.node} == {"n1", "n2"}
+    assert kept.why.endswith("0/2 nodes are available: 2 node(s) were unschedulable")
+    assert [(s.pool, s.nodes, s.empty, s.saves) for s in found.savings] == [("p", 1, 0, emptied.saves)]
+    (spare,) = found.findings
+    assert (spare.rule, spare.severity) == ("audit-packing-spare-nodes", "note")
+    assert spare.message == "1 can be emptied, drained in turn, by moving 2 pods"
+
+
+def test_nodes_are_emptied_one_on_top_of_the_other() -> None:
+    """Three pods of 1 cpu on three nodes of 4 need one node."""
+    found = section([node(n) for n in ("a", "b", "c")] + [p for n in ("a", "b", "c") for p in pods("web", 1, n, "1")])
+    assert (len(found.emptied), len(found.kept), found.tried, found.candidates) == (2, 1, 3, 3)
+    assert found.savings[0].saves == {"cpu": 8_000, "memory": 16 * GI}
+
+
+@pytest.mark.parametrize(
+    ("kind", "budgeted", "why"),
+    [("ReplicaSet", True, "allows no disruption now"), ("", False, "nothing recreates it")],
+)
+def test_what_keeps_a_node(kind: str, budgeted: bool, why: str) -> None:
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "d", "uid": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1},
+        "status": {"disruptionsAllowed": 0},
+    }
+    found = section([node("n1"), node("n2"), *pods("web", 1, "n1", "1", kind=kind), *([budget] if budgeted else [])])
+    assert [each.node for each in found.kept] == ["n1"]
+    assert why in found.kept[0].why
+    assert found.empty == ("n2",)
+    assert [(s.nodes, s.empty) for s in found.savings] == [(1, 1)]
+
+
+def test_not_all_are_tried_and_that_is_said() -> None:
+    objects = [node(f"n{i}") for i in range(5)] + [p for i in range(5) for p in pods("web", 1, f"n{i}", "4", kind="")]
+    found = section(objects, Limits(nodes=2, pods=0))
+    assert (found.tried, found.candidates, len(found.emptied)) == (2, 5, 0)
+    assert "0 of 2 nodes tried can go" in found.headline
+    assert section(objects, Limits(nodes=0, pods=3)).tried == 3
+    assert section(objects, Limits(nodes=0, pods=0)).tried == 5
+
+
+def test_what_pending_pods_need_is_not_to_spare() -> None:
+    """Four cpus are in use on two nodes of four: one could go, but for the pod that comes with two more."""
+    objects = [node("n1"), node("n2"), *pods("web", 2, "n1", "1"), *pods("web", 2, "n2", "1")]
+    assert len(section(objects).emptied) == 1
+    found = section([*objects, *pods("next", 1, "", "2")])
+    assert (found.tried, found.emptied) == (2, ())
+
+
+def test_a_node_that_is_nominated_for_a_pod_is_not_to_spare() -> None:
+    """Its victim goes, and is still there."""
+    victim, preempting = pods("low", 1, "n2", "4")[0], pods("high", 1, "", "4")[0]
+    victim["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    preempting["status"] = {"nominatedNodeName": "n2"}
+    objects = [node("n1"), node("n2"), *pods("web", 4, "n1", "1"), victim, preempting]
+    assert [each.node for each in section(objects).kept] == ["n1"]
+
+
+def test_the_fullest_come_last() -> None:
+    objects = [
+        node("a"),
+        node("b"),
+        node("c"),
+        *pods("web", 3, "a", "1"),
+        *pods("web", 1, "b", "1"),
+        *pods("web", 2, "c", "1"),
+    ]
+    assert [each.node for each in section(objects, Limits(nodes=1, pods=0)).emptied] == ["b"]
+
+
+def test_cordoned_nodes_and_the_control_plane_are_no_workers() -> None:
+    control = node("cp", **{"node-role.kubernetes.io/control-plane": ""})
+    cordoned = node("n2")
+    cordoned["spec"] = {"unschedulable": True}
+    daemon = pods("agent", 1, "n1", "1", kind="DaemonSet")
+    found = section([control, cordoned, node("n1"), *pods("web", 1, "n2", "1"), *daemon])
+    assert [(pool.pool, pool.nodes) for pool in found.pools] == [("p", 1)]
+    assert (found.empty, found.candidates) == (("n1",), 0)
+
+
+def test_what_was_not_read_makes_it_undecided() -> None:
+    found = section([{"kind": "NodeList", "items": [node("n1")]}, *pods("web", 1, "n1", "1")], complete=False)
+    assert found.undecided
+    assert "Pod" in {each.kind for each in found.unknown}
+
+
+def test_an_emptied_node_is_one_that_drain_finds_safe() -> None:
+    found = section(FAULT)
+    cluster = Cluster.from_objects(FAULT)
+    assert all(not drain(cluster, [each.node]).safe for each in found.kept)
+    assert [each.node for each in found.emptied] == []
+    room = [*FAULT, node("n3")]
+    first = section(room).emptied[0].node
+    assert drain(Cluster.from_objects(room), [first]).safe

@@ -1,0 +1,254 @@
+"""What waits is told apart by its cause: each fault is planted, and not found where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from small import Json, node, pod, replica
+
+import kschedctl
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.pending.report import PendingSection
+from kschedctl.commands.audit.pending.section import pending_section
+from kschedctl.commands.audit.queue.section import queue_section
+from kschedctl.reports.plugin_answers import FirstFailReport
+from kschedctl.scheduler.scheduler import Scheduler
+
+NOW = "2026-05-06T09:12:00Z"
+LONG_AGO, LATELY, JUST_NOW = "2026-05-06T09:00:00Z", "2026-05-06T09:10:00Z", "2026-05-06T09:11:30Z"
+GANG = {"schedulingGroup": {"podGroupName": "g"}}
+
+
+def section(*documents: Json, now: str = NOW, **settings: Any) -> PendingSection:
+    return pending_section(AuditedCluster(Scheduler(kschedctl.Cluster.from_objects(documents, **settings)), now))
+
+
+def created(document: Json, time: str = LONG_AGO) -> Json:
+    document["metadata"]["creationTimestamp"] = time
+    return document
+
+
+def refused(document: Json, time: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.") -> Json:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    document["status"]["conditions"] = [condition | {"lastTransitionTime": time}]
+    return document
+
+
+def leaving(document: Json, time: str) -> Json:
+    document["metadata"]["deletionTimestamp"] = time
+    return document
+
+
+def causes(found: PendingSection) -> dict[str, tuple[str, ...]]:
+    return {each.cause: each.pods for each in found.waiting}
+
+
+def told(found: PendingSection) -> list[tuple[str, str, str]]:
+    return [(each.rule.removeprefix("audit-pending-"), each.severity, each.object) for each in found.findings]
+
+
+def test_nothing_is_pending() -> None:
+    found = section(node("n1"), pod("p", "n1"))
+    assert (found.state, found.headline, found.pods, found.findings) == ("sound", "nothing is pending", 0, ())
+
+
+def test_unschedulable_by_reason() -> None:
+    tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
+    found = section(
+        tainted, node("n2"), pod("big", cpu="9"), replica("web-1", cpu="8"), pod("gpu", nodeSelector={"g": ""})
+    )
+    assert [(each.cause, each.reason, each.pods) for each in found.waiting] == [
+        ("unschedulable", "Insufficient cpu", ("d/big", "d/web-1")),
+        ("unschedulable", "node(s) didn't match Pod's node affinity/selector", ("d/gpu",)),
+    ]
+    assert found.waiting[0].workloads == ("Pod d/big", "Deployment d/web")
+    assert told(found) == [("unschedulable", "warning", "Pod d/big"), ("unschedulable", "warning", "Pod d/gpu")]
+    assert found.findings[0].message.startswith("with 1 other: Insufficient cpu (n2")
+
+
+@pytest.mark.parametrize(
+    ("time", "now", "cause", "severity"),
+    [
+        (LONG_AGO, NOW, "stuck", "error"),
+        (LATELY, NOW, "stuck", "warning"),
+        (JUST_NOW, NOW, "turn", None),
+        (LONG_AGO, "", "stuck", "note"),
+    ],
+)
+def test_a_pod_that_fits_and_waits_is_stuck(time: str, now: str, cause: str, severity: str | None) -> None:
+    """An error once every refused pod was tried again: 300 s of the flush, 30 s between its runs, 10 s of back-off."""
+    found = section(node("n1"), created(pod("fits"), time), now=now)
+    assert causes(found) == {cause: ("d/fits",)}
+    assert told(found) == ([("stuck", severity, "Pod d/fits")] if severity else [])
+    assert found.state == {"error": "findings", "warning": "findings", "note": "unknown", None: "sound"}[severity]
+    assert found.undecided == (severity == "note")
+
+
+def event(pod: str, at: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **fields: Any) -> Json:
+    """Of a refusal, as the scheduler writes it, which names itself as pods name it."""
+    return {
+        "kind": "Event",
+        "metadata": {"name": f"{pod}.{at}", "namespace": "d"},
+        "involvedObject": {"kind": "Pod", "namespace": "d", "name": pod, "uid": f"uid-{pod}"},
+        "reason": "FailedScheduling",
+        "message": message,
+        "reportingComponent": "default-scheduler",
+        "eventTime": at,
+        **fields,
+    }
+
+
+def test_what_the_scheduler_last_said_stands_against_what_is_true_now() -> None:
+    """Its condition says since when it is refused, not when it was tried last: that is not known."""
+    found = section(node("n1"), refused(created(pod("fits")), "2026-05-06T09:02:00Z"))
+    (finding,) = found.findings
+    assert finding.severity == "warning"
+    last = "refused for 10m, the scheduler last said: 0/1 nodes are available: 1 Insufficient cpu."
+    assert finding.message == f"fits on n1 now; waits for 12m; {last}"
+
+
+@pytest.mark.parametrize(
+    ("times", "severity", "attempts"),
+    [
+        (["2026-05-06T09:02:00Z", "2026-05-06T09:05:00Z"], "error", 2),
+        (["2026-05-06T09:02:00Z", "2026-05-06T09:08:00Z"], "warning", 2),
+    ],
+)
+def test_events_tell_when_it_was_tried_last(times: list[str], severity: str, attempts: int) -> None:
+    """420 s ago, which is longer than any refused pod is left alone; and 240 s ago."""
+    waits = refused(created(pod("fits")), LONG_AGO)
+    found = section(node("n1"), waits, *(event("fits", time, f"said at {time}") for time in times))
+    (finding,) = found.findings
+    said = found.waiting[0].last_said
+    assert said
+    assert (finding.severity, said.attempts, said.message) == (severity, attempts, f"said at {times[-1]}")
+    assert "refused 2 times or more, the scheduler last said" in finding.message
+
+
+def test_a_series_of_events_is_written_seldom() -> None:
+    """The last of a series may be younger than what was written of it: nothing is certain for half an hour."""
+    waits = refused(created(pod("fits")), LONG_AGO)
+    series = {"count": 7, "lastObservedTime": "2026-05-06T09:05:00Z"}
+    (finding,) = section(node("n1"), waits, event("fits", LONG_AGO, series=series)).findings
+    assert finding.severity == "warning"
+    assert "refused 7 times or more" in finding.message
+
+
+def test_events_of_an_earlier_pod_of_the_name_tell_nothing() -> None:
+    reference = {"kind": "Pod", "namespace": "d", "name": "fits", "uid": "another"}
+    found = section(node("n1"), created(pod("fits")), event("fits", LONG_AGO, involvedObject=reference))
+    assert found.waiting[0].last_said is None
+
+
+def test_a_pod_that_was_refused_a_moment_ago_backs_off() -> None:
+    """Ten seconds at most: eight seconds ago, by its condition or by an event, and twelve."""
+    for when, cause in (("09:11:52", "backoff"), ("09:11:48", "stuck")):
+        time = f"2026-05-06T{when}Z"
+        assert causes(section(node("n1"), refused(created(pod("fits")), time))) == {cause: ("d/fits",)}
+        told_by_event = section(node("n1"), refused(created(pod("fits")), LONG_AGO), event("fits", time))
+        assert causes(told_by_event) == {cause: ("d/fits",)}
+
+
+def test_another_scheduler_is_at_work() -> None:
+    """It writes events under its name, or leads under it: its pods are not lost."""
+    others = {"kind": "Event", "metadata": {"name": "e", "namespace": "d"}, "reason": "Scheduled"}
+    others |= {"reportingComponent": "volcano", "eventTime": LONG_AGO}
+    lease = {"kind": "Lease", "metadata": {"name": "yunikorn", "namespace": "y"}, "spec": {"holderIdentity": "y-1"}}
+    pods = [pod("a", schedulerName="volcano"), pod("b", schedulerName="yunikorn"), pod("c", schedulerName="gone")]
+    found = section(node("n1"), *pods, others, lease)
+    assert [(each.cause, each.pods) for each in found.waiting] == [
+        ("unserved", ("d/c",)),
+        ("elsewhere", ("d/a",)),
+        ("elsewhere", ("d/b",)),
+    ]
+    assert told(found) == [("unserved", "warning", "Pod d/c")]
+
+
+def test_of_pods_that_fit_only_as_many_are_stuck_as_there_is_room_for() -> None:
+    """Of a node with 4 cores two pods of 2 take all; the third, of the same priority and younger, is not missed."""
+    pods = [created(pod(f"p{number}", cpu="2"), f"2026-05-06T09:00:0{number}Z") for number in range(3)]
+    found = section(node("n1"), *pods)
+    waiting = [(each.cause, each.pods) for each in found.waiting]
+    assert waiting == [("stuck", ("d/p0",)), ("stuck", ("d/p1",)), ("crowded", ("d/p2",))]
+
+
+def test_gates_by_their_holders() -> None:
+    gates = [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.com/budget"}]
+    found = section(node("n1"), pod("held", schedulingGates=gates))
+    (group,) = found.waiting
+    assert (group.cause, group.reason) == ("gated", "scheduling gates: kueue.x-k8s.io/admission, example.com/budget")
+    holders = [(each.gate, each.holder) for each in group.gates]
+    assert holders == [("kueue.x-k8s.io/admission", "Kueue"), ("example.com/budget", "a controller of example.com")]
+    assert "kubectl get workloads.kueue.x-k8s.io -n d" in found.findings[0].fix
+    assert found.state == "sound"
+
+
+def test_a_pod_that_no_scheduler_serves() -> None:
+    found = section(node("n1"), pod("lost", schedulerName="volcano"))
+    assert causes(found) == {"unserved": ("d/lost",)}
+    assert told(found) == [("unserved", "warning", "Pod d/lost")]
+    unread = section(node("n1"), pod("lost", schedulerName="volcano"), assume_complete=False)
+    assert told(unread) == [("unserved", "note", "Pod d/lost")]
+    assert {each.kind for each in unread.unknown} >= {"Lease", "Event"}
+
+
+@pytest.mark.parametrize(("due", "overdue"), [("2026-05-06T09:12:20Z", ""), ("2026-05-06T09:02:00Z", "10m")])
+def test_preemption_waits_for_its_victims(due: str, overdue: str) -> None:
+    victim = leaving(pod("old", "n1", cpu="4", terminationGracePeriodSeconds=600), due)
+    preempted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    victim["status"]["conditions"].append(preempted)
+    important = created(pod("new", cpu="3", priority=1000))
+    important["status"] = {"phase": "Pending", "nominatedNodeName": "n1"}
+    found = section(node("n1"), victim, important)
+    (group,) = found.waiting
+    assert (group.cause, [(each.pod, each.node, each.due) for each in group.victims]) == (
+        "preemption",
+        [("d/old", "n1", due)],
+    )
+    asked = {"2026-05-06T09:12:20Z": "2026-05-06T09:02:20Z", "2026-05-06T09:02:00Z": "2026-05-06T08:52:00Z"}[due]
+    assert (group.victims[0].asked, group.victims[0].overdue) == (asked, overdue)
+    assert told(found) == ([("victim-overdue", "warning", "Pod d/old")] if overdue else [])
+
+
+def test_a_gang_that_is_not_complete() -> None:
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "d"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    found = section(node("n1"), group, pod("one", **GANG), feature_gates=gates)
+    assert causes(found) == {"gang": ("d/one",)}
+    assert "has 1 of the 2 pods that it needs" in found.findings[0].message
+
+
+def test_a_pod_that_waits_before_it_is_bound_is_not_stuck() -> None:
+    audited = AuditedCluster(Scheduler(kschedctl.Cluster.from_objects([node("n1"), created(pod("fits"))])), NOW)
+    (alike,) = audited.replay
+    waits = replace(alike.explanation, permit={"n1": FirstFailReport("Quorum", "Wait", ("for two more",))})
+    vars(audited)["replay"] = (alike._replace(explanation=waits),)
+    found = pending_section(audited)
+    assert ([(each.cause, each.reason) for each in found.waiting], found.state) == (
+        [("permit", "for two more")],
+        "sound",
+    )
+    assert [each.queue for each in queue_section(audited).queued] == ["permit"]
+
+
+def test_other_pods_may_wait_where_pods_were_not_read() -> None:
+    cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
+    found = pending_section(AuditedCluster(Scheduler(cluster), NOW))
+    assert (found.state, found.undecided) == ("unknown", True)
+
+
+def test_a_pod_that_fits_as_far_as_is_known_is_no_fault_yet() -> None:
+    """Its claim for a volume was not read: it may be what the pod waits for."""
+    claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    objects = [node("n1"), created(pod("fits", volumes=claims), LONG_AGO)]
+    cluster = kschedctl.Cluster.from_objects(objects, assume_complete=False)
+    found = pending_section(AuditedCluster(Scheduler(cluster), NOW))
+    assert told(found) == [("stuck", "note", "Pod d/fits")]
+    assert (found.state, found.undecided) == ("unknown", True)

@@ -1,0 +1,340 @@
+"""Pods where the rules would not put them: each fault planted and not, and the replay against one pod at a time."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.placed.replayed import AFFINITY, PODS, PORTS, SPREAD, replayed
+from kschedctl.commands.audit.placed.report import PlacedSection
+from kschedctl.commands.audit.placed.section import placed_section
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
+NOW = "2026-01-31T13:00:00Z"
+
+
+def node(name: str, zone: str = "a", *taints: Json, cpu: str = "4", **labels: str) -> Json:
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, ZONE: zone, **labels}},
+        "spec": {"taints": list(taints)} if taints else {},
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "20"}},
+    }
+
+
+def pod(name: str, on: str, cpu: str = "1", owner: str = "ReplicaSet", at: str = "", **spec: Any) -> Json:
+    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}] if at else []
+    app = name.rpartition("-")[0]
+    owners = [{"controller": True, "apiVersion": "apps/v1", "kind": owner, "name": app}]
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "d", "labels": {"app": app}, "ownerReferences": owners},
+        "spec": {
+            "nodeName": on,
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
+            **spec,
+        },
+        "status": {"phase": "Running", "conditions": conditions},
+    }
+
+
+def section(*objects: Json, complete: bool = True) -> PlacedSection:
+    cluster = Cluster.from_objects(objects, assume_complete=complete)
+    return placed_section(AuditedCluster(Scheduler(cluster), NOW))
+
+
+def found(*objects: Json) -> dict[str, str]:
+    """Rule -> severity."""
+    return {finding.rule.removeprefix("audit-placed-"): finding.severity for finding in section(*objects).findings}
+
+
+def taint(key: str, effect: str) -> Json:
+    return {"key": key, "effect": effect}
+
+
+def selector(app: str) -> Json:
+    return {"matchLabels": {"app": app}}
+
+
+def against(app: str, key: str = "kubernetes.io/hostname") -> Json:
+    term = {"labelSelector": selector(app), "topologyKey": key}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def beside(app: str) -> Json:
+    term = {"labelSelector": selector(app), "topologyKey": "kubernetes.io/hostname"}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def spread(app: str, skew: int = 1) -> list[Json]:
+    constraint = {"maxSkew": skew, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    return [constraint | {"labelSelector": selector(app)}]
+
+
+def port(number: int) -> list[Json]:
+    return [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": number}]}]
+
+
+N1, N2, N3 = node("n1", "a"), node("n2", "b"), node("n3", "b")
+SOUND = (
+    *(N1, N2, N3),
+    pod("web-1", "n1", affinity=against("web"), topologySpreadConstraints=spread("web")),
+    pod("web-2", "n2", affinity=against("web"), topologySpreadConstraints=spread("web")),
+    pod("near-1", "n1", affinity=beside("web"), containers=port(8080)),
+    pod("near-2", "n2", containers=port(8080), nodeSelector={ZONE: "b"}),
+    pod("own-1", "n2", tolerations=[{"operator": "Exists"}]),
+)
+
+
+def test_nothing_is_found_where_all_is_well() -> None:
+    sound = section(*SOUND)
+    assert (sound.state, sound.findings, sound.undecided) == ("sound", (), False)
+    assert sound.headline == "all 5 pods judged are where the rules would place them"
+    assert (sound.judged, sound.others) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "objects"),
+    [
+        ("node-affinity", "note", (pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}),)),
+        ("taint", "note", (node("t", "a", taint("spot", "NoSchedule")), pod("plain-1", "t"))),
+        ("not-evicted", "warning", (node("t", "a", taint("broken", "NoExecute")), pod("plain-1", "t"))),
+        ("anti-affinity", "warning", (pod("web-3", "n1", affinity=against("web")),)),
+        ("affinity", "note", (pod("near-3", "n3", affinity=beside("web")),)),
+        ("spread", "note", (pod("one-1", "n1", topologySpreadConstraints=spread("one")), pod("one-2", "n1"))),
+        ("ports", "error", (pod("near-3", "n1", containers=port(8080)),)),
+        ("overcommitted", "error", (pod("big-1", "n3", "3"), pod("big-2", "n3", "2"))),
+        ("node-gone", "warning", (pod("lost-1", "n9"),)),
+    ],
+)
+def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
+    assert found(*SOUND, *objects) == {rule: severity}
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        (node("t", "a", taint("broken", "NoExecute")), pod("ds-1", "t", owner="DaemonSet")),
+        (pod("kube-1", "n1", owner="Node", nodeSelector={"gpu": "yes"}),),
+        (node("t", "a", taint("node.kubernetes.io/unschedulable", "NoSchedule")), pod("plain-1", "t")),
+        (node("t", "a", taint("node.kubernetes.io/memory-pressure", "NoSchedule")), pod("plain-1", "t")),
+        (
+            node("t", "a", taint("broken", "NoExecute")),
+            pod("plain-1", "t", tolerations=[{"key": "broken", "operator": "Exists", "tolerationSeconds": 300}]),
+        ),
+        ({**pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}), "status": {"phase": "Succeeded"}},),
+        (
+            pod(
+                "soft-1", "n1", topologySpreadConstraints=[{**spread("soft")[0], "whenUnsatisfiable": "ScheduleAnyway"}]
+            ),
+        ),
+    ],
+)
+def test_what_is_no_fault(objects: tuple[Json, ...]) -> None:
+    assert found(*SOUND, *objects) == {}
+
+
+@pytest.mark.parametrize("objects", [(), (N1,), (N1, pod("waits-1", ""))])
+def test_where_nothing_is_placed_nothing_is_misplaced(objects: tuple[Json, ...]) -> None:
+    placed = section(*objects)
+    assert (placed.state, placed.judged, placed.findings) == ("sound", 0, ())
+    assert placed.headline == "no pods are on nodes"
+
+
+def test_a_pod_that_leaves_is_not_judged() -> None:
+    leaving = pod("gpu-1", "n1", nodeSelector={"gpu": "yes"})
+    leaving["metadata"]["deletionTimestamp"] = NOW
+    lost = pod("lost-1", "n9")
+    lost["metadata"]["deletionTimestamp"] = NOW
+    assert found(*SOUND, leaving) == {}
+    assert found(*SOUND, lost) == {"node-gone": "note"}
+
+
+def test_pods_of_other_schedulers_are_counted() -> None:
+    other = section(*SOUND, pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}, schedulerName="mine"))
+    assert (other.judged, other.others, other.findings) == (5, 1, ())
+
+
+def test_an_overcommitted_node_tells_who_came_last() -> None:
+    """4 cpus: 1500m and 2000m fit, 1000m makes 4500m; 400 ms lie between the last two, as seconds are kept 0 or 1."""
+    pods = (
+        pod("a-1", "n1", "1500m", at="2026-01-31T12:00:00Z"),
+        pod("b-1", "n1", "2", at="2026-01-31T12:30:00Z"),
+        pod("c-1", "n1", "1", at="2026-01-31T12:30:01Z"),
+    )
+    (over,) = section(N1, *pods).overcommitted
+    assert (over.node, over.resource, over.requested, over.allocatable) == ("n1", "cpu", 4500, 4000)
+    assert [(each.pod, each.requests, each.beyond) for each in over.arrivals] == [
+        ("d/a-1", 1500, False),
+        ("d/b-1", 2000, False),
+        ("d/c-1", 1000, True),
+    ]
+    assert over.gap == 1.0
+    (finding,) = section(N1, *pods).findings
+    assert finding.message == (
+        "3 pods request 4500m cpu of 4000m; d/c-1 was too much, started at 2026-01-31T12:30:01Z, 1 s after the pod "
+        "before it"
+    )
+    assert (finding.severity, finding.object) == ("error", "Node n1")
+
+
+def test_a_static_pod_that_is_too_much_is_no_schedulers_fault() -> None:
+    pods = (
+        pod("a-1", "n1", "3", at="2026-01-31T12:00:00Z"),
+        pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"),
+    )
+    assert found(N1, *pods) == {"overcommitted": "warning"}
+    unknown = (pod("a-1", "n1", "3"), pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"))
+    assert found(N1, *unknown) == {"overcommitted": "error"}  # nobody knows who came last
+    assert section(N1, *unknown).overcommitted[0].gap is None
+
+
+def test_nodes_that_do_not_say_what_they_offer_are_left_out() -> None:
+    silent = {**N1, "status": {}}
+    assert found(silent, pod("a-1", "n1", "3")) == {}
+
+
+def refused(name: str, reason: str, on: str, at: str) -> Json:
+    failed = pod(name, on)
+    failed["status"] = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {name}", "startTime": at}
+    return failed
+
+
+def event(name: str, reason: str) -> Json:
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": f"{name}.{reason}", "namespace": "d"},
+        "involvedObject": {"kind": "Pod", "namespace": "d", "name": name},
+        "reason": reason,
+        "message": "gone",
+    }
+
+
+def test_what_kubelets_refused() -> None:
+    objects = (
+        refused("a-1", "OutOfcpu", "n1", "2026-01-31T12:00:00Z"),
+        refused("a-2", "OutOfcpu", "n2", "2026-01-31T12:30:00Z"),
+        refused("a-3", "Evicted", "n2", "2026-01-31T12:30:00Z"),
+        *(event("a-2", "OutOfcpu"), event("a-7", "OutOfcpu"), event("a-8", "OutOfexample.com/fpga")),
+        event("a-9", "FailedScheduling"),
+    )
+    made = section(*SOUND, *objects)
+    assert [(each.reason, each.pods, each.gone) for each in made.refused] == [
+        ("OutOfcpu", 2, 1),
+        ("OutOfexample.com/fpga", 0, 1),
+    ]
+    assert made.refused[0].message == "Pod was rejected: a-2"
+    first, second = made.findings
+    assert first.message == (
+        "2 pods failed, the last 30m ago, on n1, n2; 1 pod more of which only events are left; Pod was rejected: a-2"
+    )
+    assert (first.severity, second.message) == ("warning", "1 pod of which only events are left")
+    assert found(*SOUND, refused("a-1", "NodeShutdown", "n1", NOW)) == {"refused": "note"}
+
+
+def claim(name: str, **fields: Any) -> Json:
+    device = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0", **fields}
+    return {
+        "kind": "ResourceClaim",
+        "apiVersion": "resource.k8s.io/v1",
+        "metadata": {"name": name, "namespace": "d"},
+        "status": {"allocation": {"devices": {"results": [device]}}},
+    }
+
+
+def test_a_device_that_two_claims_have() -> None:
+    (shared,) = section(*SOUND, claim("one"), claim("two")).shared_devices
+    assert (shared.device, shared.claims) == ("gpu.example.com/n1/gpu-0", ("d/one", "d/two"))
+    assert found(*SOUND, claim("one"), claim("two")) == {"shared-device": "error"}
+    assert found(*SOUND, claim("one"), claim("two", adminAccess=True)) == {}
+    assert found(*SOUND, claim("one", shareID="a"), claim("two", shareID="b")) == {}
+
+
+def test_a_volume_of_another_zone() -> None:
+    term = {"key": ZONE, "operator": "In", "values": ["b"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
+    volume = {
+        "kind": "PersistentVolume",
+        "metadata": {"name": "v"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": "d", "name": "c"},
+            "nodeAffinity": {"required": required},
+        },
+        "status": {"phase": "Bound"},
+    }
+    bound = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "c",
+            "namespace": "d",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        },
+        "spec": {
+            "volumeName": "v",
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+        "status": {"phase": "Bound"},
+    }
+    using = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    assert found(*SOUND, volume, bound, pod("db-1", "n1", volumes=using)) == {"volumes": "warning"}
+    assert found(*SOUND, volume, bound, pod("db-1", "n2", volumes=using)) == {}
+    made = section(*SOUND, pod("db-1", "n2", volumes=using), complete=False)
+    assert (made.state, made.undecided) == ("unknown", True)
+    assert {"Node", "Pod", "PersistentVolumeClaim"} <= {each.kind for each in made.unknown}
+
+
+def random_cluster(seed: int) -> list[Json]:
+    """Six nodes of two zones, and fourteen pods anywhere, with all sorts of demands."""
+    pick = random.Random(seed)
+    nodes = [node(f"n{i}", pick.choice("ab"), pool=pick.choice(["x", "y"])) for i in range(6)]
+    pods = []
+    for i in range(14):
+        app = pick.choice(["web", "db"])
+        spec: Json = {}
+        if pick.random() < 0.3:
+            spec["nodeSelector"] = {"pool": pick.choice("xy")}
+        if pick.random() < 0.5:
+            spec["affinity"] = pick.choice([against, beside])(pick.choice(["web", "db"]))
+        if pick.random() < 0.4:
+            spec["topologySpreadConstraints"] = spread(app, pick.choice([1, 2]))
+        if pick.random() < 0.3:
+            spec["containers"] = port(pick.choice([80, 81]))
+        pods.append(pod(f"{app}-{i}", f"n{pick.randrange(6)}", **spec))
+    return [*nodes, *pods]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_replay_is_that_of_one_pod_at_a_time(seed: int) -> None:
+    """Each pod taken out of the cluster and scheduled by itself."""
+    objects = random_cluster(seed)
+    scheduler = Scheduler(Cluster.from_objects(objects))
+    view = scheduler.view
+    ours = {
+        (each.refuses, view.pods.objects[position].metadata.name)
+        for each in replayed(scheduler).misplaced
+        for position in each.positions.tolist()
+    }
+    expected = set()
+    for one in (each for each in objects if each["kind"] == "Pod"):
+        others = Scheduler(Cluster.from_objects([each for each in objects if each is not one]))
+        (alone,) = Cluster.from_objects([{**one, "spec": {**one["spec"], "nodeName": ""}}]).pods
+        framework = others.framework("default-scheduler")
+        assert framework is not None
+        cycle = others.cycle(framework, others.view.stored(alone))
+        row = others.view.nodes.index[one["spec"]["nodeName"]]
+        for name, verdict in cycle.filter.verdicts.items():
+            speaks = name in (AFFINITY, PORTS, SPREAD) or (name == PODS and "affinity" in one["spec"])
+            if verdict.refused[row] and speaks:  # that others repel a pod is told of the others, which say so
+                expected.add((name, one["metadata"]["name"]))
+    assert ours == expected
+    assert ours

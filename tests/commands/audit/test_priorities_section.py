@@ -1,0 +1,344 @@
+"""Priorities: clusters with each fault planted and without; figures and victims worked by hand."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small import Json, node, pod
+
+from kschedctl.cluster import Cluster, Gap
+from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
+from kschedctl.commands.audit.priorities.growth import PriorityLimits
+from kschedctl.commands.audit.priorities.report import PrioritiesSection
+from kschedctl.commands.audit.priorities.section import priorities_section
+from kschedctl.commands.audit.priorities.tiers import Tiers
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+
+NOW = "2026-05-06T12:00:00Z"
+HIGH, MIDDLE, LOW = ("high", 1000), ("middle", 100), ("low", 0)
+JOB, WEB = {"kind": "Job", "name": "nightly"}, {"kind": "StatefulSet", "name": "web"}
+
+
+def of(tier: tuple[str, int], name: str, node_name: str = "", owner: Json | None = None, **spec: Any) -> Json:
+    """A pod of a tier with the label app of its name before the dash."""
+    made = pod(name, node_name, owner=owner, priorityClassName=tier[0], priority=tier[1], **spec)
+    made["metadata"]["labels"] = {"app": name.partition("-")[0]}
+    return made
+
+
+def at(made: Json, created: str = "", started: str = "") -> Json:
+    """The pod with its times, as ``11:00`` of the day."""
+    if created:
+        made["metadata"]["creationTimestamp"] = f"2026-05-06T{created}:00Z"
+    if started:
+        made["status"]["startTime"] = f"2026-05-06T{started}:00Z"
+    return made
+
+
+def service(name: str, **selector: str) -> Json:
+    return {"kind": "Service", "metadata": {"name": name, "namespace": "d"}, "spec": {"selector": selector}}
+
+
+def section(*objects: Json, now: str = NOW, gaps: dict[str, Gap] | None = None, **limits: Any) -> PrioritiesSection:
+    cluster = Cluster.from_objects(list(objects))
+    if gaps:
+        cluster.gaps.update(gaps)  # type: ignore[attr-defined]
+    thresholds = Thresholds(priorities=PriorityLimits(**limits))
+    return priorities_section(AuditedCluster(Scheduler(cluster), now, thresholds))
+
+
+def rules(found: PrioritiesSection) -> list[tuple[str, str, str]]:
+    return [(each.rule.removeprefix("audit-priorities-"), each.severity, each.object) for each in found.findings]
+
+
+SOUND = (
+    node("n1"),
+    node("n2"),
+    of(HIGH, "web-1", "n1", WEB),
+    of(HIGH, "web-2", "n2", WEB),
+    of(LOW, "batch-1", "n2", JOB, cpu="500m"),
+    service("web", app="web"),
+)
+
+
+def test_users_in_the_top_tier_with_room_for_more_are_sound() -> None:
+    found = section(*SOUND, grow=2)
+    assert (found.findings, found.state, found.undecided) == ((), "sound", False)
+    assert found.headline == "2 tiers; 2 more of high evict nobody"
+
+
+def test_the_figures_of_tiers() -> None:
+    waiting = of(LOW, "batch-2", cpu="8")
+    high, low = section(*SOUND, waiting, grow=0).tiers
+    assert (high.name, high.priority, high.pods, high.pending, high.nodes, high.user_facing) == (
+        "high",
+        1000,
+        2,
+        0,
+        2,
+        2,
+    )
+    assert (low.name, low.priority, low.pods, low.pending, low.nodes, low.user_facing) == ("low", 0, 1, 1, 1, 0)
+    # Two of one core each; the one that waits takes no room.
+    assert (high.requests["cpu"], low.requests["cpu"]) == (2000, 500)
+
+
+# n1 has four cores: two pods of a Job below, two behind a Service above them. n2 is full of the top tier.
+FULL = (
+    node("n1", cpu="4"),
+    node("n2", cpu="1"),
+    of(LOW, "batch-1", "n1", JOB),
+    of(LOW, "batch-2", "n1", JOB),
+    of(MIDDLE, "web-1", "n1", WEB),
+    of(MIDDLE, "web-2", "n1", WEB),
+    of(HIGH, "pay-1", "n2", {"kind": "StatefulSet", "name": "pay"}),
+    service("web", app="web"),
+)
+
+
+def test_the_lowest_go_first_then_those_who_serve_users() -> None:
+    found = section(*FULL, grow=3)
+    assert found.grown is not None
+    assert (found.grown.tier, found.grown.like, found.grown.placed) == ("high", "d/pay-1", 3)
+    assert [(each.workload, each.tier, len(each.pods), each.services) for each in found.victims] == [
+        ("Job d/nightly", "low", 2, ()),
+        ("StatefulSet d/web", "middle", 1, ("d/web",)),
+    ]
+    # No core is left anywhere: whoever went waits.
+    assert {pod.fate for each in found.victims for pod in each.pods} == {"Pending"}
+    assert ("victims", "warning", "StatefulSet d/web") in rules(found)
+    assert ("victims", "note", "PriorityClass high") in rules(found)
+
+
+@pytest.mark.parametrize(("grow", "evicted"), [(0, 0), (1, 1), (2, 2), (4, 4), (6, 4)])
+def test_each_more_evicts_one_until_none_is_left(grow: int, evicted: int) -> None:
+    found = section(*FULL, grow=grow)
+    assert sum(len(each.pods) for each in found.victims) == evicted
+    assert found.grown is None if grow == 0 else found.grown is not None
+    assert grow < 5 or found.grown is None or "Insufficient cpu" in found.grown.message
+
+
+def test_another_tier_grows_when_it_is_named_by_class_or_value() -> None:
+    for name in ("middle", "100"):
+        found = section(*FULL, grow=1, tier=name)
+        assert [(each.workload, len(each.pods)) for each in found.victims] == [("Job d/nightly", 1)]
+    with pytest.raises(UsageError, match="there are: high, middle, low"):
+        section(*FULL, tier="urgent")
+
+
+def test_pods_that_may_not_preempt_evict_nobody() -> None:
+    gentle = [of(HIGH, "pay-1", "n2", preemptionPolicy="Never"), *(each for each in FULL if each is not FULL[6])]
+    found = section(*gentle, grow=2)
+    assert found.grown is not None
+    assert (found.grown.placed, found.victims) == (0, ())
+    assert not found.tiers[0].preempts
+
+
+def test_pods_of_daemons_and_of_the_system_do_not_grow() -> None:
+    daemon = of(HIGH, "agent-1", "n1", {"kind": "DaemonSet", "name": "agent"})
+    system = of(("system-node-critical", 2_000_001_000), "proxy-1", "n1")
+    found = section(node("n1"), daemon, system, of(LOW, "batch-1", "n1", JOB), grow=1)
+    assert found.grown is not None
+    assert found.grown.tier == "low"
+
+
+def test_users_below_others_are_exposed_more_so_below_jobs() -> None:
+    found = section(*FULL, grow=0)
+    (web,) = found.exposed
+    assert (web.workload, web.pods, web.tiers_above, web.pods_above, web.jobs_above, web.budgets) == (
+        "StatefulSet d/web",
+        2,
+        ("high",),
+        1,
+        0,
+        (),
+    )
+    assert rules(found) == [("exposed", "note", "PriorityClass middle")]
+    found = section(*FULL, of(HIGH, "report-1", "n1", JOB, cpu="0"), grow=0)
+    assert found.exposed[0].jobs_above == 1
+    assert rules(found) == [("exposed", "warning", "PriorityClass middle")]
+
+
+def test_tiers_above_that_may_not_preempt_and_those_of_the_system_expose_nobody() -> None:
+    above = (
+        of(HIGH, "pay-1", "n1", preemptionPolicy="Never"),
+        of(("system-cluster-critical", 2_000_000_000), "dns-1", "n1"),
+    )
+    found = section(node("n1"), *above, of(LOW, "web-1", "n1"), service("web", app="web"), grow=0)
+    assert found.exposed == ()
+
+
+def test_a_budget_is_told() -> None:
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1},
+        "status": {"disruptionsAllowed": 1},
+    }
+    assert section(*FULL, budget, grow=0).exposed[0].budgets == ("d/web",)
+
+
+# n1 is full of two pods of the lower tier, one of which came after the pod that waits.
+STARVING = (
+    node("n1", cpu="2"),
+    at(of(LOW, "old-1", "n1"), started="09:00"),
+    at(of(LOW, "new-1", "n1"), started="11:00"),
+    at(of(HIGH, "pay-1", preemptionPolicy="Never"), created="10:00"),
+)
+
+
+def test_who_waits_while_lower_tiers_run_starves() -> None:
+    found = section(*STARVING, grow=0)
+    (starving,) = found.starving
+    assert (starving.pods, starving.seconds, starving.lower_pods, starving.lower_started) == (("d/pay-1",), 7200, 2, 1)
+    assert starving.preemption == "not eligible due to preemptionPolicy=Never."
+    assert rules(found) == [("starving", "warning", "Pod d/pay-1")]
+    assert found.headline == "2 tiers; 1 starves"
+
+
+def test_nobody_starves_before_the_threshold() -> None:
+    found = section(*STARVING, grow=0, starving_seconds=3 * 3600.0)
+    assert (found.starving, found.state, found.undecided) == ((), "sound", False)
+
+
+def test_without_a_time_nobody_knows_who_starves() -> None:
+    found = section(*STARVING, grow=0, now="")
+    assert (found.starving, found.state, found.undecided) == ((), "unknown", True)
+
+
+def test_who_matches_no_node_does_not_starve() -> None:
+    lost = at(of(HIGH, "pay-1", nodeSelector={"pool": "none"}), created="10:00")
+    assert section(*STARVING[:3], lost, grow=0).starving == ()
+
+
+@pytest.mark.parametrize(("started", "overtaken"), [("11:00", [1]), ("09:00", [])])
+def test_the_lowest_tier_is_overtaken_by_what_came_later(started: str, overtaken: list[int]) -> None:
+    waiting = at(of(LOW, "batch-1", owner=JOB), created="10:00")
+    found = section(node("n1", cpu="1"), at(of(HIGH, "pay-1", "n1"), started=started), waiting, grow=0)
+    assert [each.higher_started for each in found.starving] == overtaken
+    assert rules(found) == [("overtaken", "note", "Job d/nightly")] * len(overtaken)
+
+
+def event(pod_name: str, count: int = 1, last: str = "11:00") -> Json:
+    return {
+        "kind": "Event",
+        "metadata": {"name": f"{pod_name}.{last}", "namespace": "d"},
+        "involvedObject": {"kind": "Pod", "namespace": "d", "name": pod_name},
+        "reason": "Preempted",
+        "count": count,
+        "lastTimestamp": f"2026-05-06T{last}:00Z",
+    }
+
+
+REPLICA_SET = {
+    "kind": "ReplicaSet",
+    "metadata": {
+        "name": "bulk-5f",
+        "namespace": "d",
+        "ownerReferences": [{"kind": "Deployment", "name": "bulk", "controller": True}],
+    },
+    "spec": {"selector": {"matchLabels": {"app": "bulk"}}},
+}
+STATEFUL_SET = {"kind": "StatefulSet", "metadata": {"name": "db", "namespace": "d"}, "spec": {}}
+
+
+def bulk(name: str, **more: Any) -> Json:
+    made = of(LOW, name, "n1", {"kind": "ReplicaSet", "name": "bulk-5f"}, cpu="0", **more)
+    made["metadata"]["labels"]["pod-template-hash"] = "5f"
+    return made
+
+
+def test_preempted_again_and_again_are_those_that_lost_more_pods_than_they_have() -> None:
+    events = [event("bulk-5f-aaaaa"), event("bulk-5f-bbbbb"), event("bulk-5f-ccccc", last="11:30"), event("db-0", 2)]
+    others = [event("lone", 1), {**event("bulk-5f-ddddd"), "reason": "FailedScheduling"}]
+    pods = [bulk("bulk-5f-eeeee"), bulk("bulk-5f-fffff")]
+    found = section(*SOUND, *pods, REPLICA_SET, STATEFUL_SET, *events, *others, grow=0)
+    assert [(each.workload, each.times, each.pods) for each in found.preempted] == [
+        ("Deployment d/bulk", 3, 2),
+        ("StatefulSet d/db", 2, 0),
+        ("Pod d/lone", 1, 0),
+    ]
+    assert found.preempted[0].last == "2026-05-06T11:30:00Z"
+    assert {object_ for rule, _, object_ in rules(found) if rule == "preempted"} == {
+        "Deployment d/bulk",
+        "StatefulSet d/db",
+    }
+
+
+def test_a_pod_that_leaves_counts_once_with_its_event_or_without() -> None:
+    leaving = bulk("bulk-5f-aaaaa")
+    leaving["metadata"]["deletionTimestamp"] = NOW
+    leaving["status"]["conditions"] = [
+        {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    ]
+    for events in ([], [event("bulk-5f-aaaaa")]):
+        (found,) = section(*SOUND, leaving, bulk("bulk-5f-bbbbb"), REPLICA_SET, *events, grow=0).preempted
+        assert (found.workload, found.times, found.pods) == ("Deployment d/bulk", 1, 1)
+
+
+def test_without_events_nobody_knows_who_was_preempted_unless_there_is_one_tier() -> None:
+    gaps = {"Event": Gap("were not read")}
+    assert section(*SOUND, grow=0, gaps=gaps).undecided
+    assert not section(node("n1"), of(LOW, "web-1", "n1"), grow=0, gaps=gaps).undecided
+
+
+def test_services_that_were_not_read_leave_it_open() -> None:
+    found = section(*SOUND, grow=0, gaps={"Service": Gap("were not read")})
+    assert (found.state, found.undecided) == ("unknown", True)
+
+
+def test_services_of_pods_are_those_of_a_naive_loop() -> None:
+    chance = random.Random(7)
+    values = {"app": ["a", "b", "c"], "part": ["x", "y"], "track": ["s", "t"]}
+
+    def labels(most: int) -> dict[str, str]:
+        keys = chance.sample(sorted(values), chance.randint(0, most))
+        return {key: chance.choice(values[key]) for key in keys}
+
+    pods = [pod(f"p{i}", "n1", cpu="0") for i in range(40)]
+    for each in pods:
+        each["metadata"] |= {"labels": labels(3), "namespace": chance.choice("de")}
+    services = [service(f"s{i}", **labels(2)) for i in range(12)]
+    tiers = Tiers(Scheduler(Cluster.from_objects([node("n1"), *pods, *services])).view)
+    for each in pods:
+        meta = each["metadata"]
+        position = tiers.pods.index[f"{meta['namespace']}/{meta['name']}"]
+        expected = {
+            f"d/{found['metadata']['name']}"
+            for found in services
+            if (selector := found["spec"]["selector"])
+            and meta["namespace"] == "d"
+            and all(meta["labels"].get(key) == value for key, value in selector.items())
+        }
+        assert set(tiers.services[int(tiers.pods.info[position])]) == expected
+
+
+def test_a_recorded_cluster() -> None:
+    file = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
+    objects = json.loads(lzma.decompress(file.read_bytes()))["objects"]
+    found = section(*objects, grow=0)
+    pods = [each for each in objects if each["kind"] == "Pod"]
+    bound = Counter(each["spec"]["priority"] for each in pods if each["spec"].get("nodeName"))
+    waiting = Counter(each["spec"]["priority"] for each in pods if not each["spec"].get("nodeName"))
+    assert {tier.priority: tier.pods for tier in found.tiers if tier.pods} == bound
+    assert {tier.priority: tier.pending for tier in found.tiers if tier.pending} == waiting
+    # Its scheduler wrote an event Preempted for each of these three.
+    assert {each.workload: each.times for each in found.preempted} == {
+        "Deployment batch/batch-low": 2,
+        "Deployment batch/unguarded": 1,
+    }
+
+
+def test_the_lowest_priority_that_there_is_has_a_tier() -> None:
+    """What is negated of it is no int64 any more."""
+    pods = [pod("low", "n1", priority=-(2**63)), pod("high", priority=5), pod("top", priority=2**63 - 1)]
+    tiers = Tiers(Scheduler(Cluster.from_objects([node("n1"), *pods])).view)
+    assert tiers.values.tolist() == [2**63 - 1, 5, -(2**63)]
+    assert tiers.values[tiers.of_pod].tolist() == tiers.pods.priority[tiers.pods.info].tolist()

@@ -1,0 +1,129 @@
+"""The simulation of races, against arithmetic by hand: single pods at given times, and the binomial distribution."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kschedctl.commands.audit.races.latency import ConstantLatency, ExponentialLatency, Latency, LognormalLatency
+from kschedctl.commands.audit.races.model import Draws, Model, RaceCounts, Setting
+from kschedctl.commands.audit.races.question import FOREVER
+
+LATENCIES = [ConstantLatency(0.0), ConstantLatency(45.0), ExponentialLatency(10.0), LognormalLatency(1.0, 90.0)]
+
+
+def crowded(informer: Latency, instances: int = 1, nodes: int = 20, load: float = 1.0) -> Setting:
+    """Few nodes that are full, and many pods that do not stay long."""
+    return Setting(nodes, 5.0, 4, load, instances, ExponentialLatency(3.0), informer, 200.0)
+
+
+def by_hand(arrivals: list[float], binding: float, lag: float, instance: list[int] | None = None) -> Draws:
+    """Pods that come to empty nodes at these times, one node for all, and never end."""
+    number, whose = len(arrivals), np.array(instance or [0] * len(arrivals))
+    return Draws(
+        arrivals=np.array(arrivals),
+        lasting=np.full(number, 1e9),
+        binding=np.full(number, binding),
+        lags=np.full((number, int(whose.max()) + 1), lag),
+        instance=whose,
+        ties=np.zeros(number),
+        before=np.zeros(1, np.int64),
+        ends=np.zeros(0),
+        ending=np.zeros(0, np.int64),
+        end_lags=np.zeros((0, int(whose.max()) + 1)),
+    )
+
+
+def one_room(draws: Draws, ttl: float) -> RaceCounts:
+    """On one node with room for one pod, for two minutes."""
+    instances = draws.lags.shape[1]
+    setting = Setting(1, 1.0, 1, 1.0, instances, ConstantLatency(0), ConstantLatency(0), 120.0)
+    return Model(setting, draws, ttl).run()
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(LATENCIES),
+    st.integers(1, 30),
+    st.sampled_from([0.3, 1.0, 2.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_one_instance_that_never_expires_anything_double_books_nobody(
+    seed: int, informer: Latency, nodes: int, load: float
+) -> None:
+    setting = crowded(informer, nodes=nodes, load=load)
+    counts = Model(setting, Draws.of(setting, seed), FOREVER).run()
+    assert (counts.double_booked, counts.expired) == (0, 0)
+    assert counts.assumed > 0
+
+
+def test_a_seed_tells_everything() -> None:
+    setting = crowded(ExponentialLatency(10.0), instances=2)
+    runs = [Model(setting, Draws.of(setting, seed), 20.0).run() for seed in (7, 7, 8)]
+    assert runs[0] == runs[1] != runs[2]
+    assert runs[0].double_booked > 0
+
+
+@pytest.mark.parametrize("ttl", [5.0, 10.0, 20.0, 30.0])
+def test_as_many_expire_as_an_exponential_lag_goes_beyond(ttl: float) -> None:
+    """Each of n expires with p = exp(-ttl / mean) by itself: n p, give or take four times sqrt(n p (1 - p))."""
+    setting = crowded(ExponentialLatency(10.0), nodes=2000)
+    counts = [Model(setting, Draws.of(setting, seed), ttl).run() for seed in range(4)]
+    pods, expired = sum(each.assumed for each in counts), sum(each.expired for each in counts)
+    share = math.exp(-ttl / 10)
+    assert pods > 3000
+    assert abs(expired - pods * share) < 4 * math.sqrt(pods * share * (1 - share))
+
+
+def test_more_expire_the_shorter_they_may_wait() -> None:
+    """exp(-t/10) at 5, 10, 20 and 30 s: 0.61, 0.37, 0.14, 0.05."""
+    setting = crowded(ExponentialLatency(10.0), nodes=2000)
+    expired = [Model(setting, Draws.of(setting, 0), ttl).run().expired for ttl in (5.0, 10.0, 20.0, 30.0)]
+    assert expired == sorted(expired, reverse=True)
+    assert expired[0] > 8 * expired[3]
+
+
+@pytest.mark.parametrize(
+    ("ttl", "second", "expected"),
+    [
+        # The first is assumed at 0.01, bound at 1.01, expires at 31.01 and is confirmed at 41.01.
+        pytest.param(
+            30.0, 35.0, RaceCounts(assumed=2, expired=2, double_booked=1), id="in between: its room looks free"
+        ),
+        pytest.param(30.0, 50.0, RaceCounts(assumed=1, expired=1, waiting=1), id="after it was confirmed"),
+        pytest.param(30.0, 20.0, RaceCounts(assumed=1, expired=1, waiting=1), id="before: an expiry wakes nobody"),
+        pytest.param(FOREVER, 35.0, RaceCounts(assumed=1, waiting=1), id="never expires"),
+        pytest.param(40.0, 41.0, RaceCounts(assumed=1, waiting=1), id="confirmed just in time"),
+    ],
+)
+def test_a_second_pod_gets_the_room_of_one_that_expired(ttl: float, second: float, expected: RaceCounts) -> None:
+    draws = by_hand([0.0, second], binding=1.0, lag=40.0)
+    assert one_room(draws, ttl) == expected
+
+
+def test_a_binding_that_is_not_answered_does_not_expire() -> None:
+    draws = by_hand([0.0, 60.0], binding=100.0, lag=1.0)
+    assert one_room(draws, 30.0) == RaceCounts(assumed=1, waiting=1)
+
+
+def test_instances_that_do_not_see_each_other_take_the_same_room() -> None:
+    """Bound at 1.01 and 2.01, seen by the other five seconds later: at 4 it is too early to know, at 7 not."""
+    assert one_room(by_hand([0.0, 4.0], 1.0, 5.0, [0, 1]), FOREVER) == RaceCounts(assumed=2, double_booked=1)
+    assert one_room(by_hand([0.0, 7.0], 1.0, 5.0, [0, 1]), FOREVER) == RaceCounts(assumed=1, waiting=1)
+
+
+def test_a_room_that_was_refused_to_a_pod_is_free_again_once_that_is_seen() -> None:
+    """The other's pod ends at 8 and is seen to at 13, the refused one at 4 + 0.01 + 1 + 5: one more then gets it."""
+    draws = by_hand([0.0, 4.0, 20.0], 1.0, 5.0, [0, 1, 1])._replace(lasting=np.array([7.0, 1e9, 1e9]))
+    assert one_room(draws, FOREVER) == RaceCounts(assumed=3, double_booked=1)
+
+
+def test_the_fewest_pods_first_among_equals_by_chance() -> None:
+    draws = by_hand([0.0, 1.0, 2.0], 0.1, 0.1)._replace(ties=np.array([0.99, 0.0, 0.5]), before=np.array([0, 1, 0]))
+    model = Model(Setting(3, 1.0, 2, 1.0, 1, ConstantLatency(0), ConstantLatency(0), 60.0), draws, FOREVER)
+    model.run()
+    assert model.bound.tolist() == [1, 2, 1]  # the last of two, then the only empty one, then the middle of three

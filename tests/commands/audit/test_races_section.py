@@ -1,0 +1,101 @@
+"""The audit's section about races: two schedulers on the same nodes, late kubelets, and clusters with neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.races.report import RacesSection
+from kschedctl.commands.audit.races.section import races_section, rivals_of
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+
+
+def node(name: str) -> Json:
+    status = {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "30"}}
+    return {"kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def pod(name: str, node_name: str, scheduler: str = "default-scheduler", lag: int = 1) -> Json:
+    """Created and bound in one second, started ``lag`` seconds later."""
+    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-05-06T08:00:00Z"}
+    owner = {"controller": True, "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}
+    created = {"creationTimestamp": "2026-05-06T08:00:00Z", "ownerReferences": [owner]}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "d", **created},
+        "spec": {
+            "nodeName": node_name,
+            "schedulerName": scheduler,
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}],
+        },
+        "status": {"phase": "Running", "startTime": f"2026-05-06T08:00:{lag:02}Z", "conditions": [bound]},
+    }
+
+
+def filled(nodes: int, others_on: int = 0, lag: int = 1) -> list[Json]:
+    """Nodes that are full: on the first of them every second pod is of volcano."""
+    pods = [
+        pod(f"p{n}-{i}", f"n{n}", "volcano" if n < others_on and i % 2 else "default-scheduler", lag)
+        for n in range(nodes)
+        for i in range(30)
+    ]
+    return [*(node(f"n{n}") for n in range(nodes)), *pods]
+
+
+def section(objects: list[Json], complete: bool = True) -> RacesSection:
+    return races_section(AuditedCluster(Scheduler(Cluster.from_objects(objects, assume_complete=complete))))
+
+
+def test_one_scheduler_and_quick_kubelets_are_sound() -> None:
+    found = section(filled(4))
+    assert (found.state, found.findings, found.rivals) == ("sound", (), ())
+    assert found.headline.startswith("kube-scheduler 1.36 never expires assumed pods; with 30s, 0 % double-booked")
+    assert found.races is not None
+    assert [result.double_booked for result in found.races.results] == [0, 0]
+    assert found.races.assumptions.from_cluster
+    assert (found.races.results[0].nodes, found.races.assumptions.pods_per_node) == (4, 30)
+    assert found.races.assumptions.load == 1.0
+
+
+def test_two_schedulers_on_the_same_nodes_are_a_finding() -> None:
+    """Of four nodes two have pods of both."""
+    found = section(filled(4, others_on=2))
+    (rival,) = found.findings
+    assert (rival.rule, rival.severity, rival.object) == (
+        "audit-races-several-schedulers",
+        "warning",
+        "Scheduler volcano",
+    )
+    assert "volcano and default-scheduler both have pods on 2 nodes (n0, n1)" in rival.message
+    assert (found.state, found.rivals, found.shared_nodes) == ("findings", ("volcano",), 2)
+    assert found.headline.startswith("2 schedulers share 2 nodes: ")
+
+
+def test_schedulers_that_keep_to_their_own_nodes_do_not_race() -> None:
+    objects = [node("n1"), node("n2"), pod("a", "n1"), pod("b", "n2", "volcano")]
+    assert rivals_of(Scheduler(Cluster.from_objects(objects)).view) == ((), ())
+    assert section(objects).state == "sound"
+
+
+@pytest.mark.parametrize(("lag", "rules"), [(5, []), (6, ["audit-races-slow-bindings"])])
+def test_kubelets_that_learn_late(lag: int, rules: list[str]) -> None:
+    found = section(filled(1, lag=lag))
+    assert [finding.rule for finding in found.findings] == rules
+    assert found.races is not None
+    assert found.races.assumptions.measured is not None
+    assert found.races.assumptions.measured.p99 == lag
+
+
+def test_without_pods_there_is_nothing_to_race_for() -> None:
+    assert section([node("n1")]).headline == "no pods run that could race for room"
+
+
+def test_what_was_not_read_makes_it_undecided() -> None:
+    found = section([{"kind": "NodeList", "items": [node("n1")]}, pod("a", "n1")], complete=False)
+    assert (found.state, found.undecided) == ("unknown", True)
+    assert {each.kind for each in found.unknown} == {"Pod"}

@@ -1,0 +1,214 @@
+"""What sampling costs where that can be worked out by hand: one node of many is better than all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.sampling.report import SamplingCosts, SamplingPoint
+from kschedctl.commands.audit.sampling.sampled_searches import (
+    PodKind,
+    SamplingLimits,
+    sampling_costs,
+    usual_costs,
+    usual_kinds,
+)
+from kschedctl.commands.audit.sections import audit
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+ONLY_TAINTS = {
+    "plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "TaintToleration", "weight": 1}]}}
+}
+
+
+def node(number: int, tainted: bool) -> Json:
+    taints = [{"key": "worse", "effect": "PreferNoSchedule"}] * tainted
+    offered = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+    return {
+        "kind": "Node",
+        "metadata": {"name": f"n{number:03}"},
+        "spec": {"taints": taints},
+        "status": {"allocatable": offered},
+    }
+
+
+def pod(name: str, owner: str = "", **spec: Any) -> Json:
+    meta: Json = {"name": name, "namespace": "shop", "labels": {"app": owner or name}}
+    if owner:
+        kind = "DaemonSet" if owner == "agent" else "ReplicaSet"
+        meta["ownerReferences"] = [
+            {"kind": kind, "name": owner, "uid": owner, "controller": True, "apiVersion": "x/v1"}
+        ]
+    return {"kind": "Pod", "metadata": meta, "spec": {"containers": [{"name": "c"}], **spec}}
+
+
+def configuration(profile: Json = ONLY_TAINTS, **fields: Any) -> Json:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return {**head, "profiles": [profile], **fields}
+
+
+def scheduler(nodes: int, best: int, *pods: Json, config: Json | None = None) -> Scheduler:
+    """A cluster in which every node but one has a taint that pods would rather not meet."""
+    made = [node(number, number != best) for number in range(nodes)]
+    return Scheduler(Cluster.from_objects([*made, *pods], config=config or configuration()))
+
+
+def costs(found: Scheduler, max_loss: float = 5) -> SamplingCosts:
+    return usual_costs(found, 5, limits=SamplingLimits(max_loss=max_loss))
+
+
+def at(report: SamplingCosts, percentage: int) -> SamplingPoint:
+    return next(point for point in report.profiles[0].curve if point.percentage == percentage)
+
+
+def test_a_curve_by_hand() -> None:
+    """Of 200 nodes that all fit node 150 scores 100, every other 0: a search that does not meet it loses 100 points.
+
+    5 % to 50 % are 100 nodes: the 100 searches meet it that begin at 51 to 150. 75 % are 150 nodes, which 150 meet, and
+    95 % are 190. All nodes fit, so as many are looked at as are found.
+    """
+    report = costs(scheduler(200, 150, pod("web")))
+    assert [
+        (p.percentage, p.loss, p.missed) for p in report.profiles[0].curve if p.percentage in (5, 50, 75, 95, 100)
+    ] == [
+        (5, 50, 0.5),
+        (50, 50, 0.5),
+        (75, 25, 0.25),
+        (95, 5, 0.05),
+        (100, 0, 0),
+    ]
+    half = at(report, 50)
+    assert (half.enough, half.scored, half.examined, half.examined_most) == (100, 100, 100, 100)
+    assert (half.loss_p50, half.loss_p90, half.loss_max) == (0, 100, 100), "100 of 200 lose nothing: that is half"
+    assert (at(report, 95).loss_p50, at(report, 95).loss_p90, at(report, 95).loss_max) == (0, 0, 100)
+    kind = report.profiles[0].kinds[0]
+    assert (kind.workload, kind.fitting, kind.worst, kind.best) == ("Pod shop/web", 200, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("max_loss", "verdict", "percentage"),
+    [
+        (5, "raise", 95),  # 49 % lose 50 points, 95 % lose 5
+        (4.9, "raise", 100),
+        (30, "raise", 70),  # 70 % find 140 nodes: 60 of 200 searches miss it, 30 points; 65 % lose 35
+        (50, "keep", 5),  # 5 % are 100 nodes here, as 49 % are 100
+    ],
+)
+def test_advice_is_the_smallest_percentage_that_loses_no_more(max_loss: float, verdict: str, percentage: int) -> None:
+    advice = costs(scheduler(200, 150, pod("web")), max_loss).profiles[0].advice
+    assert (advice.verdict, advice.percentage) == (verdict, percentage)
+    assert advice.now is not None
+    assert (advice.now.percentage, advice.now.loss) == (49, 50)
+
+
+def test_a_lower_percentage_is_advised_where_it_spares_looks() -> None:
+    """Of 400 nodes alike 47 % are 188; 25 % are the 100 that are looked at at least."""
+    found = scheduler(400, -1, pod("web"))
+    report = costs(found)
+    assert report.headline == "Lower percentageOfNodesToScore to 5: 100 nodes a pod, not 188; 0.0 points lost"
+    assert report.profiles[0].advice.verdict == "lower"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (configuration(), (0, "default", 48, 144)),  # 50 - 300/125 = 48; 144 of 300
+        (configuration(percentageOfNodesToScore=60), (60, "configuration", 60, 180)),
+        (
+            configuration({**ONLY_TAINTS, "percentageOfNodesToScore": 70}, percentageOfNodesToScore=60),
+            (70, "profile", 70, 210),
+        ),
+        (
+            configuration({**ONLY_TAINTS, "percentageOfNodesToScore": 0}, percentageOfNodesToScore=60),
+            (0, "profile", 48, 144),
+        ),
+    ],
+)
+def test_what_is_set(config: Json, expected: tuple[int, str, int, int]) -> None:
+    setting = costs(scheduler(300, 7, pod("web"), config=config)).profiles[0].setting
+    assert (setting.configured, setting.origin, setting.effective, setting.enough) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "headline"),
+    [
+        (scheduler(99, 7, pod("web")), "All nodes are looked at, whatever is set: there are fewer than 100"),
+        (scheduler(99, 7), "All nodes are looked at, whatever is set: there are fewer than 100"),
+        (
+            scheduler(120, 7, pod("web", nodeSelector={"no": "node"})),
+            "percentageOfNodesToScore is adaptive (50 %); no pod fits to tell its cost by",
+        ),
+        (scheduler(120, 7), "percentageOfNodesToScore is adaptive (50 %); no pod fits to tell its cost by"),
+        (
+            scheduler(120, 7, pod("web"), config=configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}})),
+            "The first node that fits is taken: no plugin scores nodes",
+        ),
+    ],
+)
+def test_where_there_is_nothing_to_choose(found: Scheduler, headline: str) -> None:
+    assert costs(found).headline == headline
+
+
+def test_without_a_node_nothing_is_measured() -> None:
+    found = scheduler(0, 0, pod("web"))
+    asked = PodKind(found, found.view.stored(found.cluster.pods[0]), "Pod shop/web")
+    [profile] = sampling_costs(found, [asked], "named").profiles
+    assert (profile.kinds[0].unmeasured, profile.curve) == ("no nodes available to schedule pods", ())
+
+
+def test_where_extenders_score_as_many_nodes_are_looked_for() -> None:
+    extender = {"urlPrefix": "http://127.0.0.1:1", "prioritizeVerb": "p", "weight": 1}
+    config = configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}}, extenders=[extender])
+    report = costs(scheduler(300, 7, pod("web"), config=config))
+    assert report.profiles[0].setting.enough == 144
+    assert (at(report, 48).enough, at(report, 48).scored) == (144, 144)
+    assert report.undecided, "nobody asked the extender"
+
+
+def test_a_pod_that_nobody_serves() -> None:
+    found = scheduler(10, 1, pod("web", schedulerName="volcano"))
+    asked = PodKind(found, found.view.stored(found.cluster.pods[0]), "Pod shop/web")
+    with pytest.raises(UsageError, match='no profile serves scheduler name "volcano"'):
+        sampling_costs(found, [asked], "named")
+
+
+def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> None:
+    running = [
+        pod(f"{owner}-{i}", owner, nodeName=f"n00{i}")
+        for owner, n in (("db", 2), ("web", 3), ("agent", 5))
+        for i in range(n)
+    ]
+    waiting = [pod("new-1", "new"), pod("new-2", "new"), pod("lone"), pod("other", schedulerName="volcano")]
+    found = scheduler(10, 1, *running, *waiting)
+    assert [(asked, [(kind.workload, kind.pods) for kind in kinds]) for asked, kinds in usual_kinds(found, 2)] == [
+        ("pending", [("ReplicaSet shop/new", 2), ("Pod shop/lone", 1)]),
+        ("running", [("ReplicaSet shop/web", 3), ("ReplicaSet shop/db", 2)]),
+    ]
+    [_, (_, kinds)] = usual_kinds(found, 9)
+    assert all(not kind.pod.spec.node_name for kind in kinds)
+
+
+def test_running_pods_are_asked_about_where_no_pending_one_fits() -> None:
+    found = scheduler(200, 150, pod("stuck", nodeSelector={"no": "node"}), pod("web", nodeName="n003"))
+    report = costs(found)
+    assert (report.asked, [kind.workload for kind in report.profiles[0].kinds]) == ("running", ["Pod shop/web"])
+
+
+@pytest.mark.parametrize(
+    ("found", "rules", "state"),
+    [
+        (scheduler(300, 150, pod("web")), ["audit-sampling-loses"], "findings"),  # 156 of 300 searches lose 100: 52
+        (scheduler(300, -1, pod("web")), ["audit-sampling-wastes"], "sound"),  # 100 nodes do as well as 144
+        (scheduler(99, 7, pod("web")), [], "sound"),
+    ],
+)
+def test_the_section_of_an_audit(found: Scheduler, rules: list[str], state: str) -> None:
+    [section] = audit(AuditedCluster(found), ["sampling"]).sections
+    assert ([finding.rule for finding in section.findings], section.state) == (rules, state)
+    if rules == ["audit-sampling-loses"]:
+        assert "144 of 300 nodes are looked at, and a pod loses 52.0 points" in section.findings[0].message

@@ -1,0 +1,266 @@
+"""Where workloads are, and what their constraints promise: faults planted and not, arithmetic by hand, and replays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from small import HOSTNAME, ZONE, Json, node, pod
+
+import kschedctl
+from kschedctl.api.ownership import Owner
+from kschedctl.cluster import Gap
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.topology.report import SpreadPromise, TopologySection
+from kschedctl.commands.audit.topology.section import EVERYTHING, TopologyScope, topology_section
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+NODES = [node(f"{zone}{i}", zone, pods="110", cpu="100") for zone in "abc" for i in (1, 2)]
+DOWN = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+
+
+def pods(name: str, *where: str, kind: str = "StatefulSet", **spec: Any) -> list[Json]:
+    """Those of a workload, one for each node; an empty name is no node."""
+    made = [
+        pod(f"{name}-{i}", node_name, "100m", {"kind": kind, "name": name}, **spec) for i, node_name in enumerate(where)
+    ]
+    for each in made:
+        each["metadata"]["labels"] = {"app": name}
+    return made
+
+
+def spread(app: str, max_skew: int = 1, key: str = ZONE, **fields: Any) -> Json:
+    constraint = {"maxSkew": max_skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
+    return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": {"app": app}}, **fields}]}
+
+
+def section(*documents: Json, asked: TopologyScope = EVERYTHING, nodes: list[Json] = NODES) -> TopologySection:
+    cluster = kschedctl.Cluster.from_objects([*nodes, *documents])
+    return topology_section(AuditedCluster(Scheduler(cluster)), asked)
+
+
+def told(found: TopologySection) -> list[tuple[str, str, str]]:
+    return [(each.rule.removeprefix("audit-topology-"), each.severity, each.object) for each in found.findings]
+
+
+def promise(name: str, *documents: Json, nodes: list[Json] = NODES) -> SpreadPromise:
+    asked = TopologyScope(workloads=frozenset((Owner("StatefulSet", "d", name),)))
+    [found] = section(*documents, asked=asked, nodes=nodes).promises
+    return found
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        (pods("web", "a1", "a1", "a1"), [("one-node", "warning", "StatefulSet d/web")]),
+        (pods("web", "a1", "a2", "a1"), [("one-zone", "warning", "StatefulSet d/web")]),
+        (pods("web", "a1", "a2", nodeSelector={ZONE: "a"}), [("one-zone", "note", "StatefulSet d/web")]),
+        (pods("web", "a1", "b1"), []),
+        (pods("web", "a1"), []),  # one replica
+        (pods("web", "a1", "a1", kind="DaemonSet"), []),
+        (pods("web", "a1", "a1", kind="Job"), []),
+        ([pod("p", "a1"), pod("q", "a1")], []),  # nobody's
+        (pods("web", "a1", "a2", "", ""), [("one-zone", "warning", "StatefulSet d/web")]),
+    ],
+)
+def test_workloads_in_one_domain(documents: list[Json], expected: list[tuple[str, str, str]]) -> None:
+    found = section(*documents)
+    assert told(found) == expected
+    assert found.state == ("findings" if [each for each in expected if each[1] == "warning"] else "sound")
+
+
+def test_pods_that_are_deleted_count_no_more() -> None:
+    documents = pods("web", "a1", "a2", "b1")
+    documents[2]["metadata"]["deletionTimestamp"] = "2026-05-06T09:00:00Z"
+    assert told(section(*documents)) == [("one-zone", "warning", "StatefulSet d/web")]
+
+
+def test_where_there_is_one_zone_nobody_can_be_elsewhere() -> None:
+    assert told(section(*pods("web", "a1", "a2"), nodes=NODES[:2])) == []
+
+
+def test_racks_are_looked_at_when_asked_for_or_when_a_constraint_names_them() -> None:
+    nodes = [node(f"n{i}", "abc"[i % 3]) for i in range(6)]
+    for i, each in enumerate(nodes):
+        each["metadata"]["labels"]["rack"] = f"r{i // 3}"
+    documents = pods("web", "n0", "n1", "n2")  # three zones, one rack
+    assert told(section(*documents, nodes=nodes)) == []
+    expected = [("one-domain", "note", "StatefulSet d/web")]
+    assert told(section(*documents, nodes=nodes, asked=TopologyScope(("rack",)))) == expected
+    assert told(section(*documents, *pods("db", "n0", "n4", **spread("db", key="rack")), nodes=nodes))[:1] == expected
+
+
+def test_skew_now_and_after_each_loss_by_hand() -> None:
+    """Three pods in a, one in b, none in c: skew 3. Without a one in b, none in c; without b three in a, none in c."""
+    asked = TopologyScope(workloads=frozenset((Owner("StatefulSet", "d", "web"),)))
+    [placed] = section(*pods("web", "a1", "a1", "a2", "b1"), asked=asked).placed
+    hosts, zones = placed.by_key
+    assert (zones.key, zones.domains, zones.used, zones.skew, zones.most, zones.most_pods) == (ZONE, 3, 2, 3, "a", 3)
+    assert [(loss.domain, loss.lost, loss.skew) for loss in zones.losses] == [("a", 3, 1), ("b", 1, 3)]
+    assert (hosts.key, hosts.domains, hosts.used, hosts.skew, hosts.most, hosts.most_pods) == (
+        HOSTNAME,
+        6,
+        3,
+        2,
+        "a1",
+        2,
+    )
+
+
+def test_a_constraint_that_no_longer_holds() -> None:
+    found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **spread("web")))  # 3, 1, 1
+    assert told(found)[0] == ("skew", "warning", "StatefulSet d/web")
+    message = f"maxSkew 1 (DoNotSchedule over {ZONE}) is 2 now: a has 3 pods, c 1"
+    assert found.findings[0].message == message
+    assert found.headline == "1 workload, none on one node or in one zone alone; 1 of 1 spread constraint broken"
+
+
+def test_with_as_many_domains_as_minimum_the_fewest_pods_count() -> None:
+    """2, 1, 1 in three domains; with a fourth wanted the fewest are 0."""
+    placed = pods("web", "a1", "a2", "b1", "c1", **spread("web", minDomains=3))
+    assert promise("web", *placed).skew == 1
+    assert promise("web", *pods("web", "a1", "a2", "b1", "c1", **spread("web", minDomains=4))).skew == 2
+
+
+def test_one_that_only_prefers_is_uneven_not_broken() -> None:
+    soft = spread("web", whenUnsatisfiable="ScheduleAnyway")
+    found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
+    assert ("skew", "note", "StatefulSet d/web") in told(found)
+    uneven = "1 of 1 spread constraint uneven (ScheduleAnyway)"
+    assert found.headline == f"1 workload, none on one node or in one zone alone; {uneven}"
+    assert found.state == "sound"
+
+
+def test_one_that_holds() -> None:
+    found = section(*pods("web", "a1", "a2", "b1", "c1", **spread("web")))
+    assert not [each for each in told(found) if each[1] != "note"]
+    assert found.headline == "1 workload, none on one node or in one zone alone; 1 spread constraint kept"
+    assert (found.promises, found.state) == ((), "sound")
+
+
+@pytest.mark.parametrize(
+    ("fields", "spec", "skew", "domains"),
+    [
+        ({}, {}, 2, 3),  # a 2, b 2, c 0
+        ({}, {"nodeSelector": {"pool": "p"}}, 2, 3),
+        ({}, {"nodeSelector": {"zoned": "ab"}}, 0, 2),  # nodeAffinityPolicy: Honor is the default
+        ({"nodeAffinityPolicy": "Ignore"}, {"nodeSelector": {"zoned": "ab"}}, 2, 3),
+        ({"nodeTaintsPolicy": "Honor"}, {}, 0, 2),  # c is tainted
+        ({"nodeTaintsPolicy": "Honor"}, {"tolerations": [{"operator": "Exists"}]}, 2, 3),
+        ({"minDomains": 3, "nodeTaintsPolicy": "Honor"}, {}, 2, 2),  # two of three domains: the fewest count as 0
+    ],
+)
+def test_counted_as_the_plugin_counts(fields: Json, spec: Json, skew: int, domains: int) -> None:
+    nodes = [node(name, name[0], **({"taints": [DOWN]} if name[0] == "c" else {})) for name in ("a1", "b1", "c1")]
+    for each in nodes[:2]:
+        each["metadata"]["labels"]["zoned"] = "ab"
+    found = promise("web", *pods("web", "a1", "a1", "b1", "b1", **spread("web", **fields), **spec), nodes=nodes)
+    assert (found.skew, found.domains, found.holds) == (skew, domains, skew <= 1)
+
+
+def test_revisions_are_counted_apart_with_match_label_keys() -> None:
+    documents = pods("web", "a1", "a1", "b1", "b1", **spread("web", matchLabelKeys=["rev"]))
+    for each, revision in zip(documents, ("old", "old", "new", "new"), strict=True):
+        each["metadata"]["labels"]["rev"] = revision
+    found = section(*documents)
+    assert [(each.most, each.most_pods, each.skew) for each in found.promises] == [("a", 2, 2), ("b", 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("where", "fields", "gone", "down"),
+    [
+        (("a1", "a2", "b1", "b2", "c1", "c2"), {}, 0, 2),  # 2, 2, 2: the other two have more than 1 already
+        (("a1", "a2", "b1", "b2", "c1", "c2"), {"maxSkew": 3}, 0, 0),  # each of the others takes one more
+        (("a1", "a2", "b1", "b2", "c1", "c2"), {"nodeTaintsPolicy": "Honor"}, 0, 0),
+        (("a1", "a2", "b1", "b2", "c1", "c2"), {"minDomains": 3}, 2, 2),
+        (("a1", "b1", "c1"), {"minDomains": 3}, 1, 1),
+        (("a1", "a2", "a1", "b1"), {"maxSkew": 3}, 0, 0),  # c has none: b takes two more, c three
+        (("a1", "a2", "a1", "b1"), {"maxSkew": 3, "minDomains": 4}, 0, 0),
+    ],
+)
+def test_what_cannot_come_back_by_hand(where: tuple[str, ...], fields: Json, gone: int, down: int) -> None:
+    loss = promise("web", *pods("web", *where, **spread("web", **fields))).losses[0]
+    assert (loss.domain, loss.stranded, loss.stranded_while_down) == ("a", gone, down)
+
+
+def replayed(nodes: list[Json], running: list[Json], lost: str) -> int:
+    """How many of the pods of a zone kube-scheduler would leave pending, had they to go elsewhere."""
+    waiting = [
+        {**each, "spec": {**each["spec"], "nodeName": ""}} for each in running if each["spec"]["nodeName"][0] == lost
+    ]
+    kept = [each for each in running if each["spec"]["nodeName"][0] != lost]
+    simulation = Simulation(Scheduler(kschedctl.Cluster.from_objects([*nodes, *kept, *waiting])), preemption=False)
+    outcomes = [simulation.attempt(simulation.view.pods.index[f"d/{each['metadata']['name']}"]) for each in waiting]
+    return sum(outcome is None or outcome.row < 0 for outcome in outcomes)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_cannot_come_back_is_what_a_replay_leaves_pending(seed: int) -> None:
+    random = Random(seed)
+    fields: Json = {"max_skew": random.choice([1, 1, 2, 3])}
+    fields |= {"minDomains": random.choice([2, 3, 4])} if random.random() < 0.5 else {}
+    fields |= {"nodeTaintsPolicy": "Honor"} if random.random() < 0.3 else {}
+    where = [random.choice(["a1", "a1", "b1", "c1"]) for _ in range(random.randint(2, 9))]
+    running = pods("web", *where, **spread("web", **fields))
+    for loss in promise("web", *running).losses:
+        others = [each for each in NODES if each["metadata"]["name"][0] != loss.domain]
+        down = [{**each, "spec": {"taints": [DOWN]}} for each in NODES if each not in others]
+        assert loss.stranded == replayed(others, running, loss.domain)
+        assert loss.stranded_while_down == replayed([*others, *down], running, loss.domain)
+
+
+def test_pods_that_cannot_come_back_are_found() -> None:
+    documents = pods("web", "a1", "b1", "c1", **spread("web", minDomains=3))
+    found = section(*documents)
+    assert told(found) == [("stranded", "warning", "StatefulSet d/web")]
+    message = (
+        "if a is lost, 1 of 1 pod cannot come back: the minimum counts as 0 with 2 domains, fewer than minDomains 3"
+    )
+    assert message in found.findings[0].message
+    assert found.findings[0].fix == "Lower minDomains to 2, or raise maxSkew"
+
+
+def test_the_loss_of_the_only_domain_is_an_outage_whatever_min_domains_is() -> None:
+    """Zone a is the only one for the pods: after its loss no minDomains lets them come back."""
+    selected = {"nodeSelector": {ZONE: "a"}}
+    (found,) = section(*pods("web", "a1", "a2", **selected, **spread("web"))).findings
+    assert (found.rule, found.severity) == ("audit-topology-one-zone", "warning")
+    assert found.message.endswith("the only one that taints and node selection leave: losing it is an outage")
+    assert found.fix == "Add nodes in a second zone that they may use, and set minDomains: 2 in the constraint"
+    (wide,) = section(*pods("web", "a1", "a2", **selected, **spread("web", max_skew=2))).findings
+    assert wide.fix.endswith("set maxSkew: 1 and minDomains: 2 in the constraint")
+    found = section(*pods("web", "a1", "a2", **selected, **spread("web", minDomains=2))).findings
+    assert [each.fix for each in found if each.rule == "audit-topology-one-zone"] == [
+        "Add nodes in a second zone that they may use"
+    ]
+    (skewed,) = (each for each in found if each.rule == "audit-topology-skew")
+    assert skewed.message.endswith("a has 2 pods, a 2, and 1 domain, fewer than minDomains 2")
+    assert "until then a domain takes 1 pod after a restart" in skewed.fix
+
+
+def test_a_tainted_domain_that_counts_as_empty_is_named_with_the_policy() -> None:
+    """Zones a and b have 2 pods each, tainted zone c has none: the skew is 2, and a restart would not lower it."""
+    nodes = [*NODES[:4], node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
+    found = section(*pods("web", "a1", "a2", "b1", "b2", **spread("web")), nodes=nodes)
+    (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
+    why = "c (taint sick:NoSchedule of node c1) counts as an empty domain, since nodeTaintsPolicy is Ignore"
+    assert skewed.message.endswith(why)
+    assert skewed.fix.startswith("Set nodeTaintsPolicy: Honor in the constraint")
+    (told_promise,) = found.promises
+    assert (told_promise.least, told_promise.least_policy, told_promise.least_why) == ("c", "nodeTaintsPolicy", why)
+
+
+def test_a_constraint_says_whether_it_sets_min_domains() -> None:
+    assert not promise("web", *pods("web", "a1", "b1", **spread("web"))).min_domains_set
+    assert promise("web", *pods("web", "a1", "b1", **spread("web", minDomains=2))).min_domains_set
+    [note] = section(*pods("web", "a1", "b1", "c1", **spread("web"))).findings
+    assert (note.rule, note.severity) == ("audit-topology-stranded-while-down", "note")
+
+
+def test_without_all_pods_nothing_is_said_to_be_sound() -> None:
+    cluster = replace(kschedctl.Cluster.from_objects(NODES), gaps={"Pod": Gap("could not be read")})
+    found = topology_section(AuditedCluster(Scheduler(cluster)))
+    assert (found.state, found.undecided) == ("unknown", True)

@@ -1,0 +1,156 @@
+"""`capacity`: how many more fit, where, what stops the next one; several shapes, claims of their own, limits."""
+
+from __future__ import annotations
+
+import pytest
+from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, replica, spread, workload
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.capacity import capacity
+from kschedctl.commands.capacity.report import ShapeCapacity
+from kschedctl.errors import UsageError
+from kschedctl.replay.parallel import Workers
+
+NODES = [node("n1", "a"), node("n2", "b"), replica("r1", "n1", "3")]
+
+
+def fits(*manifests: Json, objects: list[Json] = NODES, **options: object) -> tuple[ShapeCapacity, ...]:
+    return capacity(Cluster.from_objects(objects), manifests, **options).shapes  # type: ignore[arg-type]
+
+
+def test_by_resources() -> None:
+    (found,) = fits(pod("p", cpu="500m"))
+    assert (found.fits, found.nodes, found.limited) == (10, {"n1": 2, "n2": 8}, False)
+    assert found.domains == {ZONE: {"a": 2, "b": 8}}
+    assert found.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    assert [(e.reason, e.nodes) for e in found.eliminations] == [("Insufficient cpu", 2)]
+
+
+def test_shapes_are_tried_each_by_itself() -> None:
+    small, large = fits(pod("small"), pod("large", cpu="3"))
+    assert (small.shape, small.fits) == ("Pod d/small", 5)
+    assert (large.shape, large.fits) == ("Pod d/large", 1)
+
+
+def test_no_more_than_asked_for() -> None:
+    (found,) = fits(pod("p", cpu="100m"), most=7)
+    assert (found.fits, found.limited, found.message) == (7, True, "")
+
+
+def test_a_spread_constraint_stops_earlier() -> None:
+    """n1 holds one pod and takes one more; n2 may then have one more than that, though it has room for four."""
+    constrained = workload("Deployment", template=pod_spec("1", **spread()))
+    (found,) = fits(constrained)
+    assert (found.fits, found.nodes) == (4, {"n1": 1, "n2": 3})
+    assert "1 node(s) didn't match pod topology spread constraints" in found.message
+
+
+def test_pods_that_want_a_node_each() -> None:
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    (found,) = fits(pod("p", affinity=apart), objects=NODES[:2])
+    assert (found.fits, found.nodes) == (2, {"n1": 1, "n2": 1})
+
+
+def test_nobody_is_evicted() -> None:
+    (found,) = fits(pod("p", cpu="4"), objects=[node("n1"), replica("r1", "n1", "1", priority=-5)])
+    assert found.fits == 0
+
+
+def test_claims_of_their_own_run_out() -> None:
+    local = {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
+    local["volumeBindingMode"] = "WaitForFirstConsumer"
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+    available = {"phase": "Available"}
+    volumes = [
+        {"kind": "PersistentVolume", "metadata": {"name": f"v{i}"}, "spec": spec, "status": available} for i in range(3)
+    ]
+    request = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    claim = {"metadata": {"name": "data"}, "spec": {**request, "storageClassName": "local"}}
+    manifest = workload("StatefulSet", spec={"volumeClaimTemplates": [claim]}, template=pod_spec("100m"))
+    (found,) = fits(manifest, objects=[*NODES, local, *volumes])
+    assert (found.fits, found.limited) == (3, False)
+    assert "didn't find available persistent volumes" in found.message
+
+
+def test_the_curve_tells_how_room_runs_out() -> None:
+    """n1 has room for 2, n2 for 8: both take one more, then only the other one, then none."""
+    (found,) = fits(pod("p", cpu="500m"))
+    curve = {each.pods: each.nodes for each in found.curve}
+    assert (curve[0], curve[10], max(curve)) == (2, 0, 10)
+    assert list(curve.values()) == [2, 1, 0]
+    (limited,) = fits(pod("p", cpu="100m"), most=7)
+    assert [(each.pods, each.nodes) for each in limited.curve] == [(0, 2)]
+
+
+def test_of_very_many_changes_the_curve_has_some() -> None:
+    """Of 900 nodes with room for a pod each every pod takes one away."""
+    (found,) = fits(pod("p"), objects=[node(f"n{i}", pods="1") for i in range(900)])
+    assert found.fits == 900
+    assert 300 < len(found.curve) <= 402
+    assert all(each.nodes == 900 - each.pods for each in found.curve)
+    assert (found.curve[0].pods, found.curve[-1].pods) == (0, 900)
+
+
+def test_runs_and_processes() -> None:
+    manifests = [pod("small"), pod("large", cpu="3")]
+    alone = fits(*manifests, runs=3)
+    assert [(shape.fits, shape.over_runs.least, shape.over_runs.most) for shape in alone if shape.over_runs] == [
+        (5, 5, 5),
+        (1, 1, 1),
+    ]
+    assert fits(*manifests, runs=3, workers=Workers(2)) == alone
+
+
+def test_nothing_to_try() -> None:
+    with pytest.raises(UsageError, match="no shape"):
+        fits()
+    with pytest.raises(UsageError, match="DaemonSet web runs once on each node"):
+        fits(workload("DaemonSet"))
+
+
+def test_whom_the_next_one_would_evict() -> None:
+    """kube-scheduler would preempt, and says nothing of preemption then; the answer does not count on it."""
+    gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    objects = [node("n1"), replica("r1", "n1", "1"), gold]
+    (found,) = fits(pod("p", cpu="4", priorityClassName="gold"), objects=objects)
+    assert (found.fits, found.message, found.evicts) == (0, "0/1 nodes are available: 1 Insufficient cpu.", ("d/r1",))
+    (found,) = fits(pod("p", cpu="4"), objects=objects)
+    assert (found.fits, found.evicts) == (0, ())
+
+
+def test_no_nodes() -> None:
+    (found,) = fits(pod("p"), objects=[])
+    assert (found.fits, found.message) == (0, "no nodes available to schedule pods")
+
+
+def test_when_pods_started_matters_to_nobody_where_none_can_be_evicted() -> None:
+    there = replica("r2", "n2", "1")
+    there["status"] = {"startTime": "yesterday"}
+    (found,) = fits(pod("p", cpu="1"), objects=[*NODES, there])
+    assert found.fits == 4
+
+
+def test_the_most_free_is_of_a_node_that_would_take_the_pod() -> None:
+    """n1 has one core left; n2 has four, and a taint; n3 has four and is cordoned."""
+    tainted = node("n2", taints=[{"key": "k", "effect": "NoSchedule"}])
+    objects = [node("n1"), tainted, node("n3", unschedulable=True), pod("x", "n1", "3")]
+    (shape,) = fits(pod("p", cpu="2"), objects=objects)
+    cpu = next(resource for resource in shape.headroom if resource.resource == "cpu")
+    assert (shape.fits, cpu.largest_free_before, cpu.largest_free_after) == (0, 1000, 1000)
+
+
+def test_pods_ahead_in_the_queue_get_their_nodes_first() -> None:
+    """5 CPUs are free, 4 of them on n2, which is the only node for the waiting pod of 2 CPUs."""
+    (shape,) = fits(pod("new"), objects=[*NODES, pod("waiting", cpu="2")])
+    assert (shape.fits, shape.ahead) == (3, ("d/waiting",))
+
+
+def test_waiting_pods_of_lower_priority_are_not_ahead() -> None:
+    (shape,) = fits(pod("new"), objects=[*NODES, pod("waiting", cpu="2", priority=-1)])
+    assert (shape.fits, shape.ahead) == (5, ())
+
+
+def test_waiting_pods_that_fit_nowhere_take_no_room() -> None:
+    (shape,) = fits(pod("new"), objects=[*NODES, pod("waiting", cpu="5")])
+    assert (shape.fits, shape.ahead) == (5, ())

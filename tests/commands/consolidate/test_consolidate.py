@@ -1,0 +1,361 @@
+"""`consolidate`: as many nodes as a naive loop of drains, and what has to hold afterwards; expected values by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from control_plane import kubectl
+from control_plane.running import run
+from control_plane.store import Key
+from control_plane.world import control_plane
+from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
+
+from kschedctl.api.arrays import Row
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
+from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts
+from kschedctl.commands.consolidate.plan import ConsolidationWishes, consolidate
+from kschedctl.commands.consolidate.report import NodeConsolidation, UnitLoss
+from kschedctl.commands.consolidate.safety import gone
+from kschedctl.commands.drain.runs import drain
+from kschedctl.errors import UsageError
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.replay.edits import cordoned_node
+from kschedctl.replay.node_drain import Draining, moved_pods
+from kschedctl.replay.parallel import Workers
+from kschedctl.reports.pool_change import PoolChange
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+
+def consolidated(objects: list[Json], **wishes: object) -> NodeConsolidation:
+    return consolidate(Cluster.from_objects(objects), ConsolidationWishes(**wishes))  # type: ignore[arg-type]
+
+
+def names(report: NodeConsolidation) -> list[str]:
+    return [each.node for each in report.removable]
+
+
+def naive(cluster: Cluster, order: list[str]) -> list[str]:
+    """Drains, each from scratch on a cluster without the nodes that went, in an order."""
+    found = []
+    for name in order:
+        report = drain(cluster, [name])
+        if report.safe:
+            cluster = gone(cluster, [name], report.moved)
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_as_many_nodes_as_a_naive_loop(seed: int) -> None:
+    """In the same order; a node that went is cordoned here, and not there in the loop, which spreading does not see."""
+    random = Random(seed)
+    objects = [node(f"n{i}", random.choice("ab"), cpu=str(random.choice((3, 4, 6)))) for i in range(5)]
+    for number in range(random.randint(3, 9)):
+        owner = {"kind": "ReplicaSet", "name": "web-5f"} if random.random() < 0.85 else None
+        objects.append(pod(f"p{number}", f"n{random.randrange(5)}", random.choice(("300m", "500m")), owner))
+    if random.random() < 0.5:
+        objects.append(budget(1))
+    report = consolidated(objects)
+    order = [*names(report), *(each.node for each in report.staying)]
+    usage = {
+        name: sum(_cpu(o) for o in objects if o["spec"].get("nodeName") == name) / _offered(objects, name)
+        for name in order
+    }
+    assert len(names(report)) >= len(
+        naive(Cluster.from_objects(objects), sorted(order, key=lambda name: (usage[name], name)))
+    )
+    assert naive(Cluster.from_objects(objects), names(report)) == names(report)
+    assert report.tried == report.candidates == len(order)
+
+
+def _cpu(each: Json) -> int:
+    return int(each["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
+
+
+def _offered(objects: list[Json], name: str) -> int:
+    return next(1000 * int(o["status"]["allocatable"]["cpu"]) for o in objects if o["metadata"]["name"] == name)
+
+
+def test_an_empty_node_goes_first_and_the_reason_of_the_other_is_told() -> None:
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "3"), replica("b", "n2", "2")]
+    report = consolidated(objects)
+    assert names(report) == ["n3"]
+    assert [(each.node, each.pod) for each in report.staying] == [("n2", "d/b"), ("n1", "d/a")]
+    assert "1 Insufficient cpu" in report.staying[0].why
+    assert report.saves["cpu"] == 4000
+
+
+def test_bare_pods_and_budgets_keep_nodes() -> None:
+    objects = [node("n1"), node("n2"), pod("alone", "n1"), budget(0), replica("r", "n2")]
+    report = consolidated(objects)
+    assert {each.node: each.pod for each in report.staying} == {"n1": "d/alone", "n2": "d/r"}
+
+
+def test_pods_that_wait_come_first() -> None:
+    """The waiting pod needs the empty node."""
+    objects = [node("n1"), node("n2"), replica("a", "n1", "3"), replica("new", "", "3")]
+    assert names(consolidated(objects)) == []
+
+
+def test_headroom() -> None:
+    """1 of 8 cpus is requested: without one node 25 % of 4, so that 75 % are free."""
+    objects = [node("n1"), node("n2"), replica("a", "n1", "1")]
+    assert names(consolidated(objects, headroom=75.0)) == ["n2"]
+    report = consolidated(objects, headroom=76.0)
+    assert names(report) == []
+    assert report.staying[0].why == "cpu: 75 % would be free, --headroom asks for 76 %"
+
+
+def test_pods_that_still_have_to_fit() -> None:
+    objects = [node("n1"), node("n2"), replica("a", "n1", "1"), pod("burst", "", "3")]
+    assert names(consolidated(objects, headroom_for=("d/burst",))) == ["n2"]
+    for cpu, why in (("4", "would not fit any more"), ("5", "do not fit as it is")):
+        objects[-1] = pod("burst", "", cpu)
+        report = consolidated(objects, headroom_for=("d/burst",))
+        assert names(report) == []
+        assert {each.why for each in report.staying} == {f"the pods of --headroom-for {why}"}
+
+
+def test_the_loss_of_a_zone_is_no_worse_than_before() -> None:
+    """Two nodes of 4 cpus a zone, and 4 of 16 cpus requested: three could go, but a zone alone needs one node."""
+    objects = [node(f"{zone}{i}", zone) for zone in "ab" for i in (1, 2)]
+    objects += [replica(f"r{i}", "a1", "1") for i in range(4)]
+    assert len(names(consolidated(objects))) == 3
+    report = consolidated(objects, keep_zone_loss=True)
+    left = {"a1", "a2", "b1", "b2"} - set(names(report))
+    assert {name[0] for name in left} == {"a", "b"}
+    assert report.zones == (UnitLoss("a", 0, 0), UnitLoss("b", 0, 0))
+    assert any(each.why.startswith("--keep-zone-loss") for each in report.staying)
+
+
+def test_one_pool_alone() -> None:
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")]
+    for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
+        each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
+    report = consolidated(objects, pool="y")
+    assert names(report) == ["n3"]
+    assert report.left_out == {"of another pool": 2}
+    with pytest.raises(UsageError, match='pool "z" not found'):
+        consolidated(objects, pool="z")
+
+
+def test_pools_that_lose_nodes() -> None:
+    """1 of 12 cpus of two pools is requested; the two nodes that are empty go."""
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")]
+    for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
+        each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
+    pools = {each.pool: each for each in consolidated(objects).pools}
+    x, y = pools["x"], pools["y"]
+    assert (x.nodes_before, x.nodes_after, x.cpu_before, x.cpu_after) == (2, 1, 12.5, 25.0)
+    assert (y.nodes_before, y.nodes_after, y.cpu_before, y.cpu_after) == (1, 0, 0.0, None)
+
+
+def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
+    cluster = Cluster.from_objects([node("n1"), node("n2"), replica("a", "n1", "1")])
+    said = AutoscalerVerdicts("Karpenter", frozenset(), {"n2": "stays: no budget"})
+    report = consolidate(cluster, prices={"n2": 0.5}, verdicts=said)
+    assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
+    assert report.first_line() == (
+        "1 of 2 nodes could go, saving $0.5000 an hour",
+        "Karpenter takes no node in its next round; of those that could go not 1, mostly as: stays: no budget",
+    )
+
+
+def test_why_an_autoscaler_takes_fewer() -> None:
+    """Three of four could go; it takes one of them, and says of two that they are too young."""
+    said = AutoscalerVerdicts("Karpenter", frozenset({"n1"}), dict.fromkeys(("n2", "n3"), "stays: too young"), False)
+    assert said.told(["n1", "n2", "n3"]) == (
+        "Karpenter takes 1 node in its next round, which is not certain; "
+        "of those that could go not 2, mostly as: stays: too young"
+    )
+    assert AutoscalerVerdicts("Karpenter", frozenset({"n1"})).told(["n1"]) == "Karpenter takes 1 node in its next round"
+
+
+def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
+    """Each drain, from scratch on what the one before it left, keeps everybody on a node."""
+    cluster = Cluster.from_objects(
+        [node(f"n{i}") for i in range(4)] + [replica(f"r{i}", f"n{i}", "1") for i in range(4)]
+    )
+    report = consolidate(cluster)
+    assert len(names(report)) == 3
+    for each in report.removable:
+        assert drain(cluster, [each.node]).safe
+        cluster = gone(cluster, [each.node], each.moves)
+    assert len(cluster.nodes) == 1
+    assert all(found.spec.node_name for found in cluster.pods)
+
+
+def test_where_all_nodes_can_go_no_zone_is_lost() -> None:
+    report = consolidated([node("n1", "a"), node("n2", "b")], keep_zone_loss=True)
+    assert names(report) == ["n1", "n2"]
+    assert [(loss.before, loss.after) for loss in report.zones] == [(0, 0), (0, 0)]
+
+
+def test_drains_on_a_control_plane() -> None:
+    """Line by line, with controllers and scheduler running in between: nobody waits, and the nodes are bare."""
+    scratch = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    objects = [node(f"n{number}", cpu="4") for number in range(4)]
+    for number in range(4):
+        web = replica(f"web-5f-{number}", f"n{number}", "1", **scratch)
+        agent = pod(f"agent-{number}", f"n{number}", "100m", {"kind": "DaemonSet", "name": "agent"})
+        agent["metadata"]["labels"] = {"app": "agent"}
+        objects += [web, agent]
+    report = consolidated(objects)
+    assert len(report.commands) == 2  # three pods of 1 cpu fit beside an agent, four do not
+    store = control_plane(objects, "d/web-5f-0")
+    for command in report.commands:
+        kubectl.run(store, command)
+        run(store)
+        assert all(found["spec"].get("nodeName") for found in store.of_kind("Pod"))
+    left = {found["spec"]["nodeName"] for found in store.of_kind("Pod") if found["metadata"]["labels"]["app"] == "web"}
+    assert left.isdisjoint(names(report))
+    assert len(store.of_kind("Pod")) == 8
+
+
+def constrained(seed: int) -> list[Json]:
+    """Nodes of two zones, and pods with spreading, (anti-)affinity, priorities, host ports, budgets and taints."""
+    random = Random(seed)
+    names = [f"n{number}" for number in range(random.randint(3, 6))]
+    tainted = {"taints": [{"key": "t", "effect": "NoSchedule"}]}
+    objects = [
+        node(name, random.choice("ab"), random.choice(("2", "3", "4")), **(tainted if random.random() < 0.2 else {}))
+        for name in names
+    ]
+    kinds = [shape(app, random) for app in ("a", "b", "c", "d")]
+    for number in range(random.randint(5, 14)):
+        app, cpu, spec = random.choice(kinds)
+        owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.95 else None
+        placed = pod(f"p{number}", random.choice([*names, *names, ""]), cpu, owner, **spec)
+        placed["metadata"]["labels"] = {"app": app}
+        objects.append(placed)
+    if random.random() < 0.7:
+        objects.append(budget(random.choice((0, 1, 2)), random.choice("abcd")))
+    return objects
+
+
+def shape(app: str, random: Random) -> tuple[str, str, Json]:
+    """A workload: its name, cpu and the rest of its spec."""
+    spec: Json = {}
+    if random.random() < 0.4:
+        spec |= spread(random.choice((ZONE, HOSTNAME)), app)
+    if random.random() < 0.5:
+        kind = random.choice(("podAffinity", "podAntiAffinity"))
+        term = {"labelSelector": {"matchLabels": {"app": random.choice("abcd")}}, "topologyKey": HOSTNAME}
+        spec["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    if random.random() < 0.4:
+        spec["priority"] = random.choice((-10, 10, 100))
+    if random.random() < 0.3:
+        spec["tolerations"] = [{"operator": "Exists"}]
+    return app, random.choice(("200m", "500m", "1", "2")), spec
+
+
+@pytest.mark.parametrize("share", range(4))
+def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
+    """Node by node: what ends with the first pod that keeps it keeps it to the end, and pods go to the same nodes."""
+    kept = emptied = 0
+    for seed in range(share * 40, share * 40 + 40):
+        scheduler = Scheduler(Cluster.from_objects(constrained(seed)))
+        for row, name in enumerate(scheduler.view.nodes.names):
+            trial = DrainsInTurn(scheduler, scheduler.view).drained(Row(row))
+            changed = {Row(row): cordoned_node(scheduler.view.nodes.objects[row])}
+            simulation = Simulation(scheduler, scheduler.view.changed(scheduler.cluster, changed))
+            whole = Draining(simulation, [name])
+            whole.run()
+            unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())
+            back = any(outcome.row == row for outcome in whole.outcomes.values())
+            safe = not (whole.blocked() or whole.lost or unplaced or whole.preempting or back)
+            assert (not trial.why) is safe, (seed, name, trial.why)
+            if safe:
+                assert list(trial.moved) == list(moved_pods(whole)), (seed, name)
+            emptied, kept = emptied + safe, kept + (not safe)
+    assert min(emptied, kept) > 30
+
+
+def test_drains_with_a_budget_on_a_control_plane() -> None:
+    """The printed lines, one after the other: budgets hold, everybody has a node again, where the plan says."""
+    replicas = [replica(f"web-5f-{i}", f"n{1 + i // 2}", "1") for i in range(4)]
+    kept = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 3},
+        "status": {"disruptionsAllowed": 1},
+    }
+    objects = [node("n1"), node("n2"), node("n3", cpu="2"), kept, *replicas]
+    report = consolidated(objects)
+    assert names(report) == ["n3", "n1"]
+    assert {move.target for each in report.removable for move in each.moves} == {"n2"}
+    store = control_plane(objects, "d/web-5f-0")
+    for command in report.commands:
+        kubectl.run(store, command)
+        assert all(pod["spec"].get("nodeName") for pod in store.of_kind("Pod"))
+    assert [pod["spec"]["nodeName"] for pod in store.of_kind("Pod")] == ["n2"] * 4
+    assert all(store.objects[Key("Node", "", name)]["spec"]["unschedulable"] for name in ("n1", "n3"))
+
+
+def test_a_drain_that_a_budget_stops_is_no_command() -> None:
+    """Neither printed, nor carried out on the control plane."""
+    kept = budget(0)
+    kept["spec"]["minAvailable"] = 2
+    objects = [node("n1"), node("n2"), kept, replica("web-5f-0", "n1", "1"), replica("web-5f-1", "n2", "1")]
+    assert consolidated(objects).commands == ()
+    with pytest.raises(Exception, match="waits for as long as a budget allows no eviction"):
+        kubectl.run(control_plane(objects, "d/web-5f-0"), "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data")
+
+
+def test_pools_before_and_after() -> None:
+    """Two nodes of 4 cpus and 8Gi with 1 cpu requested of each: one goes, and the other has both."""
+    objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "1"), replica("web-5f-b", "n2", "1")]
+    for each in objects[:2]:
+        each["metadata"]["labels"]["example.com/pool"] = "general"
+    report = consolidated(objects)
+    assert report.pools == (PoolChange("general", 2, 1, 2, 2, 25.0, 50.0, 0.0, 0.0),)
+    page = RENDERERS["table"](report, Style())
+    assert "Pools, before and after" in page
+    assert "✓ n" in page
+
+
+def test_no_pools_where_nothing_goes() -> None:
+    assert consolidated([node("n1"), replica("web-5f-a", "n1", "4")]).pools == ()
+
+
+@pytest.mark.parametrize("share", range(2))
+def test_several_workers_find_the_same(share: int) -> None:
+    """Nodes that go and nodes that stay, with headroom and zones; each worker follows what others found."""
+    went = stayed = 0
+    for seed in range(share * 8, share * 8 + 8):
+        cluster = Cluster.from_objects(constrained(seed) + [node(f"more-{number}", "c") for number in range(3)])
+        wishes = ConsolidationWishes(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
+        alone = consolidate(cluster, wishes)
+        assert consolidate(cluster, wishes, workers=Workers(2)) == alone, seed
+        went, stayed = went + len(alone.removable), stayed + len(alone.staying)
+    assert min(went, stayed) > 10
+
+
+class Interrupting:
+    """Ctrl-C after so many nodes."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def begin(self, what: str, total: int) -> Callable[[int], None]:
+        assert total == 3
+        return self.done
+
+    def done(self, number: int) -> None:
+        self.left -= number
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("workers", [Workers(1), Workers(2)])
+def test_an_interruption_prints_what_was_found(workers: Workers) -> None:
+    """All three nodes of 4 cpus could go but the last: after one node there is a plan for that one."""
+    cluster = Cluster.from_objects([node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")])
+    report = consolidate(cluster, workers=workers, progress=Interrupting(1))
+    assert (names(report), report.tried, report.complete, report.interrupted) == (["n2"], 1, False, True)
+    assert len(report.commands) == 1

@@ -1,0 +1,188 @@
+"""Drains that share a simulation: each decides as it does by itself, and one that fails leaves nothing behind.
+
+By themselves they are run on clusters that are cordoned for them, none of which knows of another.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from small import HOSTNAME, ZONE, Json, budget, node, pod, spread
+
+from kschedctl.api.arrays import Row
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
+from kschedctl.replay.edits import cordoned_node
+from kschedctl.replay.node_drain import Draining, moved_pods
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+
+CORDONED = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
+
+
+def one_by_one(scheduler: Scheduler, names: list[str]) -> tuple[list[tuple[str, list[object]]], Fork]:
+    """The nodes that whole drains empty, with who moved where, and the cluster afterwards."""
+    went, view = list[tuple[str, list[object]]](), scheduler.view
+    for row, name in enumerate(names):
+        changed = view.changed(view.cluster, {Row(row): cordoned_node(view.nodes.objects[row])})
+        whole = Draining(Simulation(scheduler, changed), [name])
+        whole.run()
+        unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())
+        back = any(outcome.row == row for outcome in whole.outcomes.values())
+        if not (whole.blocked() or whole.lost or unplaced or whole.preempting or back):
+            went.append((name, list(moved_pods(whole))))
+            view = whole.simulation.view
+    return went, view
+
+
+def varied(seed: int) -> list[Json]:
+    """Nodes that differ, and pods for which a cordon, a claim, a budget, a priority or other pods may matter."""
+    random = Random(seed)
+    names = [f"n{number}" for number in range(random.randint(3, 7))]
+    objects = [node(name, random.choice("ab"), random.choice(("2", "3", "4"))) for name in names]
+    kinds = [workload(app, random) for app in "abcd"]
+    for number in range(random.randint(6, 20)):
+        app, cpu, spec = random.choice(kinds)
+        owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.97 else None
+        placed = pod(f"p{number}", random.choice(names), cpu, owner, **spec)
+        placed["metadata"]["labels"] = {"app": app}
+        if random.random() < 0.1:
+            placed["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+        if random.random() < 0.15:
+            objects += storage(placed, number, random.choice(names), bound=random.random() < 0.5)
+        objects.append(placed)
+    if random.random() < 0.5:
+        objects.append(budget(random.choice((1, 2, 3)), random.choice("abcd")))
+    return objects
+
+
+def workload(app: str, random: Random) -> tuple[str, str, Json]:
+    """A workload: its name, cpu and the rest of its spec."""
+    spec: Json = {}
+    if random.random() < 0.4:
+        spec |= spread(random.choice((ZONE, HOSTNAME)), app)
+        constraint = spec["topologySpreadConstraints"][0]
+        constraint["whenUnsatisfiable"] = random.choice(("DoNotSchedule", "ScheduleAnyway"))
+        constraint["nodeTaintsPolicy"] = random.choice(("Ignore", "Ignore", "Honor"))
+    if random.random() < 0.4:
+        kind = random.choice(("podAffinity", "podAntiAffinity"))
+        term = {"labelSelector": {"matchLabels": {"app": random.choice("abcd")}}, "topologyKey": HOSTNAME}
+        spec["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    if random.random() < 0.2:
+        spec["priority"] = random.choice((-10, 10))
+    if random.random() < 0.15:
+        spec["tolerations"] = [CORDONED]
+    return app, random.choice(("200m", "500m", "1", "1500m")), spec
+
+
+def storage(placed: Json, number: int, home: str, *, bound: bool) -> list[Json]:
+    """A claim for a pod and the disks of a node for it, one of which it has or gets with the pod's node."""
+    claim = f"data-{number}"
+    placed["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    here = {"key": HOSTNAME, "operator": "In", "values": [home]}
+    size = {"storage": "1Gi"}
+    shared = {"capacity": size, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+    volume: Json = {
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"pv-{number}"},
+        "spec": {**shared, "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}},
+        "status": {"phase": "Available"},
+    }
+    asked = {"accessModes": ["ReadWriteOnce"], "storageClassName": "local", "resources": {"requests": size}}
+    made: Json = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim, "namespace": "d", "uid": f"uid-{claim}"},
+        "spec": asked,
+        "status": {"phase": "Pending"},
+    }
+    if bound:
+        made["spec"]["volumeName"] = f"pv-{number}"
+        made["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+        made["status"]["phase"] = volume["status"]["phase"] = "Bound"
+        volume["spec"]["claimRef"] = {"name": claim, "namespace": "d", "uid": f"uid-{claim}"}
+    waits = {
+        "kind": "StorageClass",
+        "metadata": {"name": "local"},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    return [waits, volume, made]
+
+
+@pytest.mark.parametrize("share", range(4))
+def test_nodes_in_turn_go_as_by_drains_of_their_own(share: int) -> None:
+    """The same nodes, the same moves with as many ties, and in the end every pod and claim where it is there."""
+    went = stayed = shared = 0
+    for seed in range(share * 60, share * 60 + 60):
+        scheduler = Scheduler(Cluster.from_objects(varied(seed)))
+        names = list(scheduler.view.nodes.names)
+        expected, after = one_by_one(scheduler, names)
+        drains = DrainsInTurn(scheduler, scheduler.view)
+        emptied = []
+        for row, name in enumerate(names):
+            simulation = drains.simulation
+            trial = drains.drained(Row(row))
+            shared += simulation is drains.simulation and len(trial.moved) > 0
+            if trial.why:
+                stayed += 1
+            else:
+                emptied.append((name, list(trial.moved)))
+        assert emptied == expected, seed
+        assert np.array_equal(drains.view.node, after.node), seed
+        assert np.array_equal(drains.view.requested, after.requested), seed
+        assert drains.view.cluster.persistent_volume_claims == after.cluster.persistent_volume_claims, seed
+        assert drains.view.cluster.persistent_volumes == after.cluster.persistent_volumes, seed
+        went += len(emptied)
+    assert min(went, stayed, shared) > 20
+
+
+@pytest.mark.parametrize("share", range(2))
+def test_what_is_put_back_leaves_no_trace(share: int) -> None:
+    """A node that could go and is put back: later nodes go as if nobody had tried it."""
+    put_back = 0
+    for seed in range(share * 40, share * 40 + 40):
+        scheduler = Scheduler(Cluster.from_objects(varied(seed)))
+        rows = [Row(row) for row in range(len(scheduler.view.nodes))]
+        untouched = DrainsInTurn(scheduler, scheduler.view)
+        expected = [untouched.drained(row)[:2] for row in rows[1:]]
+        drains = DrainsInTurn(scheduler, scheduler.view)
+        if not drains.drained(rows[0]).why:
+            drains.put_back()
+            put_back += 1
+        assert np.array_equal(drains.view.node, scheduler.view.node), seed
+        assert drains.view.cluster.persistent_volumes == scheduler.cluster.persistent_volumes
+        assert [drains.drained(row)[:2] for row in rows[1:]] == expected, seed
+    assert put_back > 5
+
+
+def test_a_pod_that_tolerates_cordons_keeps_its_node() -> None:
+    """Its node is the only one with room, and takes it again, cordoned as it is."""
+    tolerant = pod("t", "n1", "3", {"kind": "ReplicaSet", "name": "t"}, tolerations=[CORDONED])
+    scheduler = Scheduler(Cluster.from_objects([node("n1"), node("n2", cpu="2"), tolerant]))
+    trial = DrainsInTurn(scheduler, scheduler.view).drained(scheduler.view.nodes.index["n1"])
+    assert (trial.pod, trial.why) == ("d/t", "d/t would come back: it tolerates that the node is cordoned")
+
+
+@pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])
+def test_a_pod_whose_claim_was_never_bound_keeps_its_node(mode: str) -> None:
+    """Before anything is drained, in the scheduler's words; a claim that waits for the pod's node keeps nobody."""
+    placed = pod("p", "n1", "1", {"kind": "ReplicaSet", "name": "p"})
+    other = pod("other", "n1", "1", {"kind": "ReplicaSet", "name": "other"})
+    waits, volume, claim = storage(placed, 0, "n2", bound=False)
+    waits["volumeBindingMode"] = mode
+    nodes = [node("n1"), node("n2"), node("n3")]
+    scheduler = Scheduler(Cluster.from_objects([*nodes, placed, other, waits, volume, claim]))
+    drains = DrainsInTurn(scheduler, scheduler.view)
+    trial = drains.drained(scheduler.view.nodes.index["n1"])
+    if mode == "WaitForFirstConsumer":
+        assert (trial.pod, trial.why, len(trial.moved)) == ("", "", 2)
+        return
+    words = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims"
+    assert (trial.pod, trial.why, trial.moved) == ("d/p", f"d/p: {words}", ())
+    cordoned = scheduler.view.changed(scheduler.cluster, {Row(0): cordoned_node(scheduler.view.nodes.objects[0])})
+    whole = Draining(Simulation(scheduler, cordoned), ["n1"])
+    whole.run()
+    assert [o.message.split(". ")[0] for o in whole.outcomes.values() if o.row < 0] == [words]

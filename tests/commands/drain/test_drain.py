@@ -1,0 +1,356 @@
+"""`drain`: who moves where, what budgets hold back, who stays and who is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from small import Json, budget, node, pod, replica, spread
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.drain.report import Drain
+from kschedctl.commands.drain.runs import drain
+from kschedctl.errors import InputError
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.replay.parallel import Workers
+from kschedctl.reports.placements import PodCount, Spread
+
+
+def drained(objects: list[Json], *nodes: str) -> Drain:
+    return drain(Cluster.from_objects(objects), nodes)
+
+
+def test_pods_move_and_daemons_stay() -> None:
+    daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
+    static = pod("etcd-n1", "n1", owner={"kind": "Node", "name": "n1"})
+    report = drained([node("n1", cpu="8"), node("n2"), daemon, static, replica("r1", "n1"), replica("r2", "n1")], "n1")
+    assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/r1", "n1", "n2"), ("d/r2", "n1", "n2")}
+    assert (report.staying, report.drained, report.safe) == (2, True, True)
+
+
+def test_pods_of_places_are_counted_before_and_after() -> None:
+    """Two of three go from zone a to zone b, where one is already; nothing changes on n3, which is in no zone."""
+    daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
+    nowhere = node("n3", taints=[{"key": "own", "effect": "NoSchedule"}])
+    nowhere["metadata"]["labels"] = {}
+    pods = [replica("r1", "n1"), replica("r2", "n1"), replica("r3", "n2"), pod("o", "n3")]
+    report = drained([node("n1", "a"), node("n2", "b"), nowhere, daemon, *pods], "n1")
+    assert report.zones == (PodCount("a", 3, 1), PodCount("b", 1, 3))
+    assert set(report.nodes_changed) == {PodCount("n1", 3, 1), PodCount("n2", 1, 3)}
+
+
+def test_the_drained_node_takes_no_pod_back() -> None:
+    report = drained([node("n1"), node("n2", cpu="500m"), replica("r1", "n1")], "n1")
+    (group,) = report.unplaced
+    assert group.pods == ("d/r1",)
+    assert group.message.startswith("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.")
+    assert (report.drained, report.safe) == (True, False)
+
+
+def test_a_pod_that_tolerates_the_cordon_comes_back() -> None:
+    """Only the drained node has room for it; where another one has, too, it is the emptier."""
+    back = replica("r1", "n1", "2", tolerations=[{"operator": "Exists"}])
+    report = drained([node("n1"), node("n2", cpu="500m"), back], "n1")
+    assert (report.returned, report.moved, report.unplaced) == (("d/r1",), (), ())
+    assert (report.drained, report.safe) == (False, False)
+    assert report.first_line()[2] == "– 1 pod comes back: it tolerates the cordon"
+    assert "Come back to the nodes" in RENDERERS["table"](report, Style(width=80))
+    report = drained([node("n1"), node("n2", cpu="500m"), node("n3", cpu="64"), back], "n1")
+    assert ([moved.target for moved in report.moved], report.safe) == (["n3"], True)
+    report = drained([node("n1"), node("n2", cpu="500m"), node("n3", cpu="64"), back], "n1", "n3")
+    assert (report.returned, report.safe) == (("d/r1",), False)
+
+
+def test_a_cordoned_node_still_counts_for_spreading() -> None:
+    """Zone a stays empty, so that zone b may hold no more than one pod more."""
+    objects = [node("n1", "a"), node("n2", "b"), *(replica(f"r{i}", "n1", **spread()) for i in range(2))]
+    report = drained(objects, "n1")
+    assert len(report.moved) == 1
+    assert "1 node(s) didn't match pod topology spread constraints" in report.unplaced[0].message
+
+
+def test_a_budget_recovers_when_the_successor_runs() -> None:
+    objects = [node("n1"), node("n2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
+    report = drained(objects, "n1")
+    assert len(report.moved) == 4
+    assert not report.blocked
+
+
+def test_a_budget_holds_back_what_has_no_successor() -> None:
+    """Two of four fit elsewhere; the third waits for a node and spends the budget, the fourth may not go."""
+    objects = [node("n1"), node("n2", cpu="2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
+    report = drained(objects, "n1")
+    assert (len(report.moved), sum(len(g.pods) for g in report.unplaced), len(report.blocked)) == (2, 1, 1)
+    assert report.blocked[0].why == "PodDisruptionBudget d/b allows no disruption now"
+    assert (report.drained, report.safe) == (False, False)
+
+
+def test_unhealthy_pods_may_go_where_the_budget_says_so() -> None:
+    sick = replica("r1", "n1")
+    sick["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    always = budget(0)
+    always["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+    assert len(drained([node("n1"), node("n2"), budget(0), sick], "n1").blocked) == 1
+    assert len(drained([node("n1"), node("n2"), always, sick], "n1").moved) == 1
+
+
+def test_two_budgets_are_one_too_many() -> None:
+    second = budget(5)
+    second["metadata"] = {"name": "c", "namespace": "d"}
+    report = drained([node("n1"), node("n2"), budget(5), second, replica("r1", "n1")], "n1")
+    assert "more than one PodDisruptionBudget" in report.blocked[0].why
+
+
+def test_a_bare_pod_is_lost() -> None:
+    report = drained([node("n1"), node("n2"), pod("alone", "n1")], "n1")
+    assert (report.lost, report.moved) == (("d/alone",), ())
+    assert (report.drained, report.safe) == (True, False)
+
+
+def test_pods_that_are_lost_are_a_price_and_named_first() -> None:
+    """kubectl drain refuses them without --force: pkg/drain/filters.go, unreplicatedFilter."""
+    bare = [pod(f"alone-{i:02}", "n1", "10m") for i in range(31)]
+    report = drained([node("n1", pods="50"), node("n2", pods="50"), *bare, replica("r1", "n1")], "n1")
+    shown = RENDERERS["table"](report, Style())
+    assert shown.startswith(
+        "Drained, with disruption: n1 – 31 pods are lost, which nobody makes again, 1 pod gets another"
+    )
+    assert shown.index("Lost: ") < shown.index("Moved")
+    assert shown.count("d/alone-") == 25
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_bare_pod_that_has_ended_is_no_loss(phase: str) -> None:
+    """It holds nothing: kubectl drain deletes it without --force (unreplicatedFilter)."""
+    ended = pod("done", "n1")
+    ended["status"] = {"phase": phase}
+    report = drained([node("n1"), node("n2"), ended], "n1")
+    assert (report.lost, report.safe) == ((), True)
+
+
+def test_moved_pods_preempt_on_other_nodes() -> None:
+    objects = [node("n1"), node("n2"), replica("low", "n2", "3"), replica("high", "n1", "3", priority=10)]
+    report = drained(objects, "n1")
+    assert [(m.pod, m.target) for m in report.moved] == [("d/high", "n2")]
+    assert [(e.pod, e.by) for e in report.evicted] == [("d/low", "d/high")]
+    assert not report.safe
+
+
+def test_nodes_are_drained_together() -> None:
+    """n2 is cordoned from the beginning, so that nothing moves there first."""
+    objects = [node("n1"), node("n2"), node("n3"), replica("r1", "n1"), replica("r2", "n2")]
+    assert {m.target for m in drained(objects, "n1", "n2").moved} == {"n3"}
+
+
+def guarded(allowed: int, healthy: int, desired: int) -> Json:
+    found = budget(allowed)
+    found["status"] = {"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired}
+    return found
+
+
+def sick(name: str, **spec: Any) -> Json:
+    found = replica(name, "n1", **spec)
+    found["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    return found
+
+
+def test_a_budget_tells_by_how_much_it_falls_short() -> None:
+    report = drained([node("n1"), node("n2"), guarded(0, 2, 3), replica("r1", "n1")], "n1")
+    why = "PodDisruptionBudget d/b allows no disruption now: it needs 3 healthy pods and has 2"
+    assert [(b.pod, b.why, b.budgets) for b in report.blocked] == [("d/r1", why, ("d/b",))]
+
+
+@pytest.mark.parametrize(
+    ("healthy", "desired", "moves"), [(2, 2, True), (1, 2, False), (0, 0, False)], ids=["enough", "few", "none wanted"]
+)
+def test_unhealthy_pods_may_go_while_the_healthy_suffice(healthy: int, desired: int, moves: bool) -> None:
+    """eviction.go, IfHealthyBudget: currentHealthy >= desiredHealthy and desiredHealthy > 0."""
+    report = drained([node("n1"), node("n2"), guarded(0, healthy, desired), sick("r1")], "n1")
+    assert (len(report.moved), len(report.blocked)) == (int(moves), int(not moves))
+
+
+@pytest.mark.parametrize(("observed", "sick_too"), [(1, False), (2, True)])
+def test_a_budget_whose_status_is_out_of_date_allows_nothing(observed: int, sick_too: bool) -> None:
+    """eviction.go: observedGeneration < generation refuses what is allowed; pods that are not ready come before."""
+    changed = guarded(1, 2, 1)
+    changed["metadata"]["generation"] = 2
+    changed["status"]["observedGeneration"] = observed
+    report = drained([node("n1"), node("n2"), changed, replica("r1", "n1"), sick("r2")], "n1")
+    assert {moved.pod for moved in report.moved} == ({"d/r1", "d/r2"} if sick_too else {"d/r2"})
+    if not sick_too:
+        assert "d/b was changed, and its status does not tell of that yet" in report.blocked[0].why
+
+
+def test_a_successor_of_a_sick_pod_lets_a_healthy_one_go() -> None:
+    """Two healthy pods of two that are needed: once the third runs again, one may go."""
+    objects = [node("n1"), node("n2"), node("n3"), guarded(0, 2, 2)]
+    report = drained([*objects, replica("r1", "n1"), sick("r2"), replica("r3", "n3")], "n1")
+    assert {moved.pod for moved in report.moved} == {"d/r1", "d/r2"}
+
+
+def test_a_shortage_is_made_up_first() -> None:
+    """One healthy pod of two that are needed: the sick one goes (AlwaysAllow), its successor makes two, not more."""
+    always = guarded(0, 1, 2)
+    always["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+    report = drained([node("n1"), node("n2"), always, replica("r1", "n1"), sick("r2")], "n1")
+    assert [moved.pod for moved in report.moved] == ["d/r2"]
+    assert report.blocked[0].why.endswith("it needs 2 healthy pods and has 2")
+
+
+def test_a_pod_that_goes_already_spends_no_budget() -> None:
+    leaving = replica("r1", "n1")
+    leaving["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
+    report = drained([node("n1"), node("n2", cpu="1"), budget(1), leaving, replica("r2", "n1")], "n1")
+    assert [moved.pod for moved in report.moved] == ["d/r2"]
+    assert (report.lost, report.blocked) == ((), ())
+
+
+def test_who_has_to_make_room_looks_for_another_node() -> None:
+    objects = [node("n1"), node("n2"), node("n3", cpu="3", taints=[{"key": "k", "effect": "NoSchedule"}])]
+    tolerant = {"tolerations": [{"key": "k", "operator": "Exists"}]}
+    low, high = replica("low", "n2", "3", **tolerant), replica("high", "n1", "4", priority=10)
+    report = drained([*objects, low, high], "n1")
+    assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/high", "n1", "n2"), ("d/low", "n2", "n3")}
+    assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
+    report = drained([*objects[:2], low, high], "n1")
+    assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]
+    assert [group.pods for group in report.unplaced] == [("d/low",)]
+
+
+def test_runs() -> None:
+    """The first of two pods takes either node; the second, which needs all of n3, fits if it was n2."""
+    ties = [node("n1", cpu="8"), node("n2", cpu="2"), node("n3", cpu="2")]
+    ties[2]["metadata"]["labels"]["disk"] = "ssd"
+    large = replica("r2", "n1", "2", nodeSelector={"disk": "ssd"})
+    cluster = Cluster.from_objects([*ties, replica("r1", "n1", "1"), large])
+    report = drain(cluster, ["n1"], runs=16)
+    assert (report.runs, report.over_runs["moved"], report.over_runs["unplaced"]) == (16, Spread(1, 2), Spread(0, 1))
+    assert not report.safe
+    assert drain(cluster, ["n1"], runs=16, workers=Workers(2)).to_dict() == report.to_dict()
+
+
+class Interrupting:
+    """The user presses Ctrl-C after the second pod."""
+
+    def begin(self, what: str, total: int) -> Callable[[int], None]:
+        seen = iter(range(total))
+
+        def done(number: int) -> None:
+            if next(seen) == 1:
+                raise KeyboardInterrupt
+
+        return done
+
+
+def test_an_interrupted_drain_tells_what_was_not_tried() -> None:
+    objects = [node("n1"), node("n2"), *(replica(f"r{i}", "n1") for i in range(4))]
+    report = drain(Cluster.from_objects(objects), ["n1"], progress=Interrupting())
+    assert (len(report.moved), report.untried, report.blocked) == (2, 2, ())
+    assert (report.interrupted, report.drained, report.safe) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "moved"),
+    [
+        ({"maxUnavailable": 0}, 0),
+        ({"maxUnavailable": "1%"}, 3),  # rounded up to 1, and each successor runs before the next one goes
+        ({"minAvailable": 3}, 0),
+        ({"minAvailable": "50%"}, 3),  # 2 of 3
+        ({"minAvailable": "67%"}, 0),  # 3 of 3
+        ({}, 0),
+    ],
+    ids=str,
+)
+def test_a_budget_from_a_manifest_gets_its_status(spec: Json, moved: int) -> None:
+    """Nobody has counted for it yet: three pods, all healthy. Both kinds of percentages are rounded up."""
+    new = budget(0)
+    new["spec"] |= spec
+    del new["status"]
+    report = drained([node("n1"), node("n2"), new, *(replica(f"r{i}", "n1") for i in range(3))], "n1")
+    assert (len(report.moved), len(report.blocked)) == (moved, 3 - moved)
+
+
+def test_an_empty_selector_guards_the_whole_namespace() -> None:
+    """In evictions, that is; kube-scheduler's preemption takes it for one that selects nothing."""
+    every = guarded(0, 1, 1)
+    every["spec"]["selector"] = {}
+    unlabelled = replica("r1", "n1")
+    unlabelled["metadata"]["labels"] = {}
+    report = drained([node("n1"), node("n2"), every, unlabelled], "n1")
+    assert report.blocked[0].budgets == ("d/b",)
+
+
+def test_a_budget_that_says_no_number_is_named() -> None:
+    new = budget(0)
+    new["spec"]["minAvailable"] = "most"
+    del new["status"]
+    with pytest.raises(InputError, match=r'^PodDisruptionBudget d/b: expected a number or a percentage, not "most"$'):
+        drained([node("n1"), new, replica("r1", "n1")], "n1")
+
+
+# -- in which order pods come back --------------------------------------------------------------------------------
+
+
+def of_job(name: str, cpu: str = "1") -> Json:
+    return pod(name, "n1", cpu, owner={"kind": "Job", "name": "once", "apiVersion": "batch/v1"})
+
+
+def of_set(name: str, owner: str, cpu: str) -> Json:
+    return pod(name, "n1", cpu, owner={"kind": "StatefulSet", "name": owner})
+
+
+def test_what_no_order_allows_and_what_depends_on_it() -> None:
+    """n2 has 4 cpus: room for the pod of 3 or for that of 2, and never for that of 5."""
+    sized = {"a": "3", "b": "2", "c": "5"}
+    pods = [of_set(f"{name}-0", name, cpu) for name, cpu in sized.items()]
+    report = drain(Cluster.from_objects([node("n1", cpu="16"), node("n2"), *pods]), ["n1"], runs=16)
+    assert report.unplaced_over_runs == {
+        "StatefulSet d/b": Spread(0, 1),
+        "StatefulSet d/c": Spread(1, 1),
+        "StatefulSet d/a": Spread(0, 1),
+    }
+    assert report.in_no_order == {"StatefulSet d/c": 1}
+    text = RENDERERS["table"](report, Style())
+    assert "Without a node, of 16 orders in which pods may come back" in text
+    rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if line.startswith("  StatefulSet d/")}
+    assert rows == {"d/b": ["1"], "d/c": ["1"], "d/a": ["1"]}
+
+
+def test_where_others_could_help_nothing_is_proven() -> None:
+    """``near`` needs ``seed`` beside it, which comes back elsewhere: in each order that is tried, for all we know."""
+    term = {"labelSelector": {"matchLabels": {"app": "seed"}}, "topologyKey": "kubernetes.io/hostname"}
+    beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    near, seed = of_set("near-0", "near", "3"), of_set("seed-0", "seed", "3")
+    near["spec"]["affinity"], seed["metadata"]["labels"] = beside, {"app": "seed"}
+    report = drain(Cluster.from_objects([node("n1", cpu="16"), node("n2"), near, seed]), ["n1"], runs=4)
+    assert report.unplaced_over_runs == {"StatefulSet d/near": Spread(1, 1)}
+    assert report.in_no_order == {}
+
+
+def test_room_that_could_be_made_proves_nothing() -> None:
+    """``big`` could preempt ``low`` on n2, as long as nobody of its priority came there."""
+    low = pod("low", "n2", "4", owner={"kind": "StatefulSet", "name": "low"})
+    big, same = of_set("big-0", "big", "3"), of_set("same-0", "same", "3")
+    low["spec"]["priority"], big["spec"]["priority"], same["spec"]["priority"] = -1, 5, 5
+    report = drain(Cluster.from_objects([node("n1", cpu="16"), node("n2"), low, big, same]), ["n1"], runs=6)
+    assert sum(report.unplaced_over_runs[f"StatefulSet d/{name}"].most for name in ("big", "same")) == 2
+    assert report.in_no_order == {}
+
+
+def test_pods_of_jobs_come_last() -> None:
+    """One by one the Job's pod is first by name; its back-off lets the other have the only place in each other run."""
+    pods = [of_job("a"), of_set("b-0", "b", "1")]
+    cluster = Cluster.from_objects([node("n1"), node("n2", cpu="1"), *pods])
+    assert [moved.pod for moved in drain(cluster, ["n1"]).moved] == ["d/a"]
+    for seed in range(1, 9):
+        report = drain(cluster, ["n1"], seed=0, runs=seed + 1)
+        assert report.unplaced_over_runs == {"Job d/once": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
+
+
+def test_evictions_side_by_side_spend_the_budget_together() -> None:
+    """One disruption is allowed at a time: however they come back, all four go in turn."""
+    objects = [node("n1"), node("n2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
+    report = drain(Cluster.from_objects(objects), ["n1"], runs=8)
+    assert (report.safe, report.over_runs["moved"], report.over_runs["blocked"]) == (True, Spread(4, 4), Spread(0, 0))

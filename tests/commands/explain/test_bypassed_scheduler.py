@@ -1,0 +1,53 @@
+"""A pod with spec.nodeName whose claim waits for the scheduler to choose a node."""
+
+from __future__ import annotations
+
+from small import Json, node, pod
+
+import kschedctl
+from kschedctl.commands.explain.report import ClaimWithoutScheduler, Explanation
+
+CLASS = {
+    "kind": "StorageClass",
+    "metadata": {"name": "disk"},
+    "provisioner": "csi.test",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def explained(mode: str = "WaitForFirstConsumer", phase: str = "Pending", **claim: Json) -> Explanation:
+    """Return the explanation of a pod with nodeName and a claim with further metadata and fields of its spec."""
+    asked = pod("p", "n1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    asked["status"] = {"phase": phase}
+    size = {"resources": {"requests": {"storage": "1Gi"}}}
+    data = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "d", **claim.get("metadata", {})},
+        "spec": {"storageClassName": "disk", **size, **claim.get("spec", {})},
+    }
+    objects = [node("n1"), {**CLASS, "volumeBindingMode": mode}, data, asked]
+    return kschedctl.explain(kschedctl.Cluster.from_objects(objects), "d/p")
+
+
+def test_the_claim_is_named() -> None:
+    report = explained()
+    assert report.verdict == "Bound"
+    assert report.headline == (
+        "spec.nodeName n1 bypasses the scheduler, but claim d/data of class disk waits for the scheduler to choose a"
+        " node (WaitForFirstConsumer)"
+    )
+    assert report.claims_without_scheduler == (ClaimWithoutScheduler("d/data", "disk"),)
+    assert [advice.kind for advice in report.advice] == ["SelectNodeByLabel"]
+
+
+def test_claims_that_are_bound_without_the_scheduler_are_not_named() -> None:
+    """A claim with a volume, one for which a node was selected, one of class Immediate, and one of a running pod."""
+    selected = {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}
+    for report in (
+        explained(spec={"volumeName": "pv"}),
+        explained(metadata=selected),
+        explained(mode="Immediate"),
+        explained(phase="Running"),
+    ):
+        assert report.claims_without_scheduler == ()
+        assert report.headline == "the pod is already bound to node n1"

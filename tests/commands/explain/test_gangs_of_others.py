@@ -1,0 +1,456 @@
+"""Gangs of scheduler-plugins, Volcano and Kueue: quorum, who is missing, and whether all fit at once, by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import validate
+
+import kschedctl
+from kschedctl.cli.main import main
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.pending.section import pending_section
+from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.simulate import simulate
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+VOLCANO, COSCHEDULING = "scheduling.volcano.sh/v1beta1", "scheduling.x-k8s.io/v1alpha1"
+SCHEMA = schema_of(Explanation)
+GATE = [{"name": "kueue.x-k8s.io/admission"}]
+POINTS = ("queueSort", "preFilter", "postFilter", "permit", "reserve")
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "plugins": {
+                point: {
+                    "enabled": [{"name": "Coscheduling"}],
+                    "disabled": [{"name": "*"}] if point == "queueSort" else [],
+                }
+                for point in POINTS
+            }
+        }
+    ],
+}
+
+
+def node(name: str, cpu: int) -> Json:
+    allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+NODES = [node("n1", 4), node("n2", 3)]
+"""Two pods of 2 cpu fit on the first, one on the second."""
+
+
+def pod(name: str, labels: Json | None = None, annotations: Json | None = None, phase: str = "", **spec: Any) -> Json:
+    meta = {"name": name, "namespace": "ml", "uid": name, "labels": labels or {}, "annotations": annotations or {}}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    status = {"status": {"phase": phase}} if phase else {}
+    return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}, **status}
+
+
+def of_volcano(name: str, task: str = "", **fields: Any) -> Json:
+    annotations = {"scheduling.k8s.io/group-name": "train"} | ({"volcano.sh/task-spec": task} if task else {})
+    return pod(name, annotations=annotations, **{"schedulerName": "volcano", **fields})
+
+
+def of_kueue(name: str, count: str = "4", **fields: Any) -> Json:
+    annotations = {"kueue.x-k8s.io/pod-group-total-count": count} if count else {}
+    return pod(name, {"kueue.x-k8s.io/pod-group-name": "train"}, annotations, **{"schedulingGates": GATE, **fields})
+
+
+def of_coscheduling(name: str, group: str = "train", **fields: Any) -> Json:
+    return pod(name, {"scheduling.x-k8s.io/pod-group": group}, **fields)
+
+
+def group(version: str, least: int, name: str = "train", **spec: Any) -> Json:
+    meta = {"name": name, "namespace": "ml"}
+    return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": {"minMember": least, **spec}}
+
+
+def leaving(document: Json) -> Json:
+    return {**document, "metadata": {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+
+def explain(*objects: Json, pod: str = "ml/a", config: Json | None = None) -> Json:
+    cluster = kschedctl.Cluster.from_objects([*NODES, *objects], config=config, other_builds=True)
+    report = kschedctl.explain(cluster, pod).to_dict()
+    validate(json.loads(json.dumps(report)), SCHEMA)
+    return report
+
+
+def verdicts(report: Json) -> dict[str, str]:
+    return {each["pod"].removeprefix("ml/"): each["verdict"] for each in report["podGroup"]["members"]}
+
+
+# -- Volcano ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_of_volcano_that_fits() -> None:
+    report = explain(*map(of_volcano, "abc"), group(VOLCANO, 3, queue="research"))
+    found = report["podGroup"]
+    assert (report["verdict"], found["verdict"], found["decidedBy"]) == ("NotResponsible", "Placed", "Volcano")
+    assert (found["minCount"], found["pods"], found["fitting"], found["queue"]) == (3, 3, 3, "research")
+    assert report["headline"] == "by kube-scheduler's filters all 3 of its gang train fit at once; Volcano decides"
+    assert len(report["notReplayed"]) == 1
+    assert report["notReplayed"][0].startswith("Volcano's own rules about gangs")
+
+
+def test_how_many_fit_of_one_that_does_not() -> None:
+    report = explain(*map(of_volcano, "abcd"), group(VOLCANO, 4))
+    found = report["podGroup"]
+    assert (found["verdict"], found["fitting"], found["missing"]) == ("Unschedulable", 3, 0)
+    assert report["headline"] == "by kube-scheduler's filters 3 of 4 of its gang train fit at once; Volcano decides"
+    assert sorted(verdicts(report).values()) == ["Placed"] * 3 + ["Unschedulable"]
+
+
+def test_who_is_missing_in_a_gang_of_volcano() -> None:
+    """Of six pods one leaves, one failed and one is gated; one succeeded, which counts as if it had a node."""
+    pods = [
+        of_volcano("a"),
+        of_volcano("b", nodeName="n1"),
+        leaving(of_volcano("c")),
+        of_volcano("d", phase="Failed"),
+        of_volcano("e", phase="Succeeded", nodeName="n1"),
+        of_volcano("f", schedulingGates=[{"name": "wait"}]),
+    ]
+    report = explain(*pods, group(VOLCANO, 6))
+    found = report["podGroup"]
+    assert (found["pods"], found["scheduled"], found["missing"], found["ended"]) == (4, 2, 2, 1)
+    assert (found["verdict"], found["fitting"]) == ("Incomplete", 3)
+    assert verdicts(report) == {"a": "Placed", "c": "Terminating", "d": "Failed", "f": "Gated"}
+    assert report["headline"] == "its gang train has 4 of the 6 pods that Volcano waits for"
+
+
+def test_each_task_has_to_have_its_pods() -> None:
+    """Three fit, the master among them or not: it is the last that is tried, and finds no room."""
+    workers = [of_volcano(name, "worker") for name in "abc"]
+    tasks = {"master": 1, "worker": 2}
+    report = explain(*workers, of_volcano("z", "master"), group(VOLCANO, 3, minTaskMember=tasks))
+    found = report["podGroup"]
+    told = {task["name"]: (task["least"], task["pods"], task["fitting"]) for task in found["tasks"]}
+    assert told == {"master": (1, 1, 0), "worker": (2, 3, 3)}
+    assert (found["verdict"], found["fitting"]) == ("Unschedulable", 3)
+    ignored = explain(*workers, of_volcano("z", "master"), group(VOLCANO, 2, minTaskMember=tasks))["podGroup"]
+    assert (ignored["verdict"], ignored["tasks"]) == ("Placed", [])  # they want more than minMember together
+
+
+def test_a_pod_of_volcano_that_kube_scheduler_places() -> None:
+    pods = [of_volcano(name, schedulerName="default-scheduler") for name in "abcd"]
+    report = explain(*pods, group(VOLCANO, 4))
+    assert (report["verdict"], report["podGroup"]["policy"], report["notReplayed"]) == ("Schedulable", "basic", [])
+
+
+def test_a_group_that_does_not_exist() -> None:
+    report = explain(of_volcano("a"))
+    assert report["headline"] == "Volcano decides about its gang train: there is no PodGroup of that name"
+    cluster = kschedctl.Cluster.from_objects([*NODES, of_volcano("a")], assume_complete=False)
+    unread = kschedctl.explain(cluster, "ml/a").to_dict()["podGroup"]
+    assert unread["problem"] == "PodGroups were not among the objects"
+
+
+@pytest.mark.parametrize("least", [0, -7])
+def test_a_group_that_needs_nobody(least: int) -> None:
+    found = explain(of_volcano("a"), group(VOLCANO, least))["podGroup"]
+    assert (found["verdict"], found["missing"]) == ("Placed", 0)
+
+
+def test_a_group_that_needs_more_than_there_can_be() -> None:
+    found = explain(of_volcano("a"), group(VOLCANO, 2**31 - 1))["podGroup"]
+    assert (found["verdict"], found["missing"]) == ("Incomplete", 2**31 - 2)
+
+
+# -- Kueue ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_that_kueue_holds_back() -> None:
+    report = explain(*(of_kueue(name) for name in "abcd"))
+    found = report["podGroup"]
+    assert (report["verdict"], found["verdict"], found["decidedBy"]) == ("Gated", "Unschedulable", "Kueue")
+    assert (found["minCount"], found["fitting"], found["heldBack"]) == (4, 3, 4)
+    assert report["headline"] == "by kube-scheduler's filters 3 of 4 of its gang train fit at once; Kueue decides"
+    three = explain(*(of_kueue(name, "3") for name in "abc"))
+    assert three["headline"] == "by kube-scheduler's filters all 3 of its gang train fit at once; Kueue decides"
+
+
+def test_who_is_missing_in_a_gang_of_kueue() -> None:
+    other_gate = of_kueue("c", schedulingGates=[*GATE, {"name": "wait"}])
+    report = explain(of_kueue("a"), of_kueue("b", phase="Failed"), other_gate)
+    assert report["headline"] == "its gang train has 2 of the 4 pods that Kueue waits for"
+    assert verdicts(report) == {"a": "Placed", "b": "Failed", "c": "Gated"}
+
+
+def test_kueue_does_not_wait_for_all_pods_of_a_fast_admission() -> None:
+    pods = [of_kueue(name) for name in "ab"]
+    for each in pods:
+        each["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-fast-admission"] = "true"
+    report = explain(*pods)
+    assert (report["podGroup"]["missing"], report["podGroup"]["verdict"]) == (0, "Placed")
+
+
+def test_an_admitted_gang_is_placed_pod_by_pod() -> None:
+    topology = [{"name": "kueue.x-k8s.io/topology"}]
+    admitted = [of_kueue(name, schedulingGates=[]) for name in "abc"]
+    report = explain(*admitted, of_kueue("d", schedulingGates=topology))
+    assert (report["verdict"], report["podGroup"]["policy"]) == ("Schedulable", "basic")
+    assert report["podGroup"]["heldBack"] == 1
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [(["x", "x"], '"x"'), (["", ""], "nothing"), (["0", "0"], '"0"'), (["2", "3"], "2 and 3"), (["-1", "2"], '"-1"')],
+)
+def test_what_kueue_makes_nothing_of(counts: list[str], said: str) -> None:
+    report = explain(*(of_kueue(name, count) for name, count in zip("ab", counts, strict=True)))
+    problem = f"its pods say {said} in annotation kueue.x-k8s.io/pod-group-total-count"
+    assert (report["podGroup"]["problem"], report["podGroup"]["minCount"]) == (problem, 0)
+    assert report["headline"] == f"Kueue decides about its gang train: {problem}"
+
+
+# -- scheduler-plugins ------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_of_coscheduling_that_does_not_fit() -> None:
+    report = explain(*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4), config=CONFIG)
+    assert (report["verdict"], report["feasible"], report["notReplayed"]) == ("Unschedulable", ["n1", "n2"], [])
+    assert report["headline"] == "its gang train needs a node for 4 pods at once, and 3 fit"
+    assert report["message"] == "0/1 nodes are available: 1 optimistic rejection in PostFilter."
+    assert (report["podGroup"]["policy"], report["podGroup"]["fitting"]) == ("gang", 3)
+
+
+def test_a_gang_of_coscheduling_that_fits() -> None:
+    report = explain(*map(of_coscheduling, "abc"), group(COSCHEDULING, 3), config=CONFIG)
+    assert (report["verdict"], report["message"], report["permit"]) == ("Schedulable", None, {})
+    assert report["podGroup"]["verdict"] == "Placed"
+
+
+def test_a_gang_of_coscheduling_that_is_not_complete() -> None:
+    report = explain(*map(of_coscheduling, "ab"), group(COSCHEDULING, 4), config=CONFIG)
+    assert report["headline"] == "its gang train has 2 of the 4 pods that it needs: none is tried before"
+    assert "cannot find enough sibling pods, current pods number: 2, minMember of group: 4" in report["message"]
+
+
+def test_pods_that_leave_are_siblings_but_not_tried() -> None:
+    pods = [of_coscheduling("a"), leaving(of_coscheduling("b")), of_coscheduling("c", schedulerName="other")]
+    report = explain(*pods, group(COSCHEDULING, 3), config=CONFIG)
+    assert verdicts(report) == {"a": "Placed", "b": "Terminating", "c": "NotTried"}
+    assert report["headline"] == "its gang train needs a node for 3 pods at once, and 1 fits"
+    late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
+    assert report["message"] == late
+
+
+def test_without_the_plugin_pods_are_placed_one_by_one() -> None:
+    report = explain(*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4))
+    assert (report["verdict"], report["podGroup"]["policy"]) == ("Schedulable", "basic")
+
+
+def test_a_pod_of_a_group_that_does_not_exist() -> None:
+    report = explain(of_coscheduling("a"), config=CONFIG)
+    assert (report["verdict"], report["message"]) == (
+        "Unschedulable",
+        "0/1 nodes are available: 1 PodGroup not found.",
+    )
+    assert report["podGroup"]["problem"] == "there is no PodGroup of that name"
+
+
+def test_a_group_that_was_not_read_leaves_the_answer_open() -> None:
+    objects = [*NODES, of_coscheduling("a")]
+    cluster = kschedctl.Cluster.from_objects(objects, config=CONFIG, other_builds=True, assume_complete=False)
+    report = kschedctl.explain(cluster, "ml/a")
+    assert report.undecided
+    assert "CoschedulingPodGroup" in {each.kind for each in report.unknown}
+
+
+def test_a_group_that_no_pod_names_changes_nothing() -> None:
+    assert explain(pod("a"), group(VOLCANO, 3), group(COSCHEDULING, 3), config=CONFIG)["podGroup"] is None
+
+
+def test_a_manifest_counts_as_one_of_them() -> None:
+    objects = [*NODES, *map(of_coscheduling, "bc"), group(COSCHEDULING, 3)]
+    cluster = kschedctl.Cluster.from_objects(objects, config=CONFIG, other_builds=True)
+    asked = kschedctl.explain(cluster, of_coscheduling("a")).to_dict()
+    assert (asked["verdict"], asked["podGroup"]["pods"]) == ("Schedulable", 3)
+
+
+# -- deadlocks --------------------------------------------------------------------------------------------------------
+
+
+def test_two_half_placed_gangs_of_different_projects() -> None:
+    """n1 has room for two pods, n2 for one: each gang holds a node on n1, and both want a second one there or on n2."""
+    ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), group(COSCHEDULING, 2)]
+    theirs = [of_volcano("v"), of_volcano("w", nodeName="n1"), group(VOLCANO, 2)]
+    taken = pod("taken", nodeName="n2")
+    report = explain(*ours, *theirs, taken, config=CONFIG)
+    assert report["podGroup"]["deadlockedWith"] == ["ml/train"]
+    assert report["headline"].startswith("deadlock: 1 of the 2 pods of its gang train holds a node")
+    other = explain(*ours, *theirs, taken, pod="ml/v", config=CONFIG)
+    assert other["podGroup"]["deadlockedWith"] == ["ml/train"]
+    assert other["headline"].startswith("deadlock: 1 of the 2 pods of its gang train holds a node")
+    free = explain(*ours, *theirs, config=CONFIG)
+    assert (free["verdict"], free["podGroup"]["deadlockedWith"]) == ("Schedulable", [])
+
+
+def test_a_gang_whose_other_pods_are_done_is_no_deadlock() -> None:
+    ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), group(COSCHEDULING, 2)]
+    done = [of_volcano("v", phase="Succeeded"), of_volcano("w", nodeName="n1"), group(VOLCANO, 2)]
+    report = explain(*ours, *done, pod("taken", nodeName="n2"), config=CONFIG)
+    assert report["podGroup"]["deadlockedWith"] == []
+    assert report["headline"] == "its gang train needs a node for 2 pods at once, and 1 fits"
+
+
+def test_gangs_that_kueue_admitted_may_block_each_other() -> None:
+    """Their pods are placed one by one, so that each got half of what there is."""
+    gangs = []
+    for name in ("one", "two"):
+        for number, on in enumerate(("n1", "")):
+            made = of_kueue(f"{name}-{number}", "2", schedulingGates=[], **({"nodeName": on} if on else {}))
+            made["metadata"]["labels"] = {"kueue.x-k8s.io/pod-group-name": name}
+            gangs.append(made)
+    report = explain(*gangs, pod("taken", nodeName="n2"), pod="ml/one-1")
+    assert report["podGroup"]["deadlockedWith"] == ["ml/two"]
+    assert report["headline"].startswith("deadlock: 1 of the 2 pods of its gang one holds a node")
+
+
+# -- simulations, commands --------------------------------------------------------------------------------------------
+
+
+def unnamed(document: Json) -> Json:
+    """As somebody writes it."""
+    return {**document, "metadata": {key: value for key, value in document["metadata"].items() if key != "uid"}}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_gang_that_does_not_fit_ends_a_simulation(own: bool) -> None:
+    """Of Kubernetes' own groups, and of Coscheduling's: what is tried and taken back moves nothing."""
+    if own:
+        pods = [pod(name, schedulingGroup={"podGroupName": "train"}) for name in "abcd"]
+        spec = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+        described = {**group("scheduling.k8s.io/v1alpha2", 4), "spec": spec}
+        settings: Json = {"feature_gates": {"GenericWorkload": True, "GangScheduling": True}}
+    else:
+        pods, described = [of_coscheduling(name) for name in "abcd"], group(COSCHEDULING, 4)
+        settings = {"config": CONFIG, "other_builds": True}
+    cluster = kschedctl.Cluster.from_objects(NODES, **settings)
+    report = simulate(cluster, [described, *map(unnamed, pods)])
+    assert (report.unplaced, report.placed) == (4, 0)
+
+
+def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    objects = [*NODES, *(of_volcano(name, "worker") for name in "abcd"), leaving(of_volcano("e"))]
+    objects.append(group(VOLCANO, 5, minTaskMember={"worker": 4}, queue="research"))
+    items = [{"apiVersion": "v1", **each} for each in objects]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["explain", "ml/a", "-f", str(file)]) == 5  # who decides is not replayed
+    page = capsys.readouterr().out
+    first = "ml/a Not for this scheduler: its gang train has 4 of the 5 pods that Volcano waits for"
+    assert " ".join(page.split()).startswith(first)
+    words = " ".join(page.split())
+    assert "gang of Volcano of 5 pods at once: 4 exist, 0 of them with a node, 1 is missing" in words
+    told = "3 of its pods fit at once by kube-scheduler's filters; 3 of task worker, of 4 at the least; queue research"
+    assert told in words
+    assert "Terminating" in page
+    assert "Remedies" not in page
+    assert main(["explain", "-A", "-f", str(file)]) == 5
+    assert "its gang train has 4 of the 5 pods that Volcano waits for" in " ".join(capsys.readouterr().out.split())
+
+
+def test_who_decides_is_not_ours_to_know() -> None:
+    """Whatever kube-scheduler's filters say: Volcano has a scheduler of its own, Kueue admits by quota."""
+    undecided = {
+        "Volcano, fits": explain(*map(of_volcano, "abc"), group(VOLCANO, 3)),
+        "Volcano, does not": explain(*map(of_volcano, "abcd"), group(VOLCANO, 4)),
+        "Kueue, fits": explain(*(of_kueue(name, "3") for name in "abc")),
+        "Kueue, does not": explain(*(of_kueue(name) for name in "abcd")),
+    }
+    assert {name: report["undecided"] for name, report in undecided.items()} == dict.fromkeys(undecided, True)
+    by_us = [of_volcano(name, schedulerName="default-scheduler") for name in "abcd"]
+    assert not explain(*by_us, group(VOLCANO, 4))["undecided"]
+    assert not explain(*(of_kueue(name, schedulingGates=[]) for name in "abc"))["undecided"]
+
+
+def test_who_decides_is_asked_why() -> None:
+    told = [each["text"] for each in explain(of_volcano("a"), group(VOLCANO, 3))["advice"]]
+    assert told == [
+        "Volcano waits for 2 more pods of train to be created",
+        "Volcano says: kubectl describe podgroups.scheduling.volcano.sh train -n ml",
+    ]
+    told = [each["text"] for each in explain(of_kueue("a", "1"))["advice"]]
+    assert told == ["Kueue says: kubectl get workloads.kueue.x-k8s.io -n ml"]
+
+
+# -- audit ------------------------------------------------------------------------------------------------------------
+
+
+def audited(*objects: Json) -> dict[tuple[str, ...], tuple[str, list[str]]]:
+    """Pods -> what keeps them pending, and how grave the findings are."""
+    cluster = kschedctl.Cluster.from_objects([*NODES, *objects], config=CONFIG, other_builds=True)
+    section = pending_section(AuditedCluster(Scheduler(cluster)))
+    graveness = [each.severity for each in section.findings]
+    return {each.pods: (each.cause, graveness) for each in section.waiting}
+
+
+def test_gangs_of_volcano_are_another_schedulers() -> None:
+    """Known by its PodGroup, which does not have to have come to anything; without it nobody knows of a scheduler."""
+    pods = [of_volcano(name) for name in "abcd"]
+    everyone = tuple(f"ml/{name}" for name in "abcd")
+    assert audited(*pods, group(VOLCANO, 4)) == {everyone: ("elsewhere", [])}
+    assert audited(*pods) == {everyone: ("unserved", ["warning"])}
+    assert audited(*pods, group(VOLCANO, 5)) == {everyone: ("gang", ["note"])}
+
+
+def test_gangs_of_kueue_are_held_back() -> None:
+    everyone = tuple(f"ml/{name}" for name in "abcd")
+    assert audited(*(of_kueue(name) for name in "abcd")) == {everyone: ("gated", ["note"])}
+    assert audited(*(of_kueue(name, "5") for name in "abcd")) == {everyone: ("gang", ["note"])}
+
+
+def half_placed(project: str, name: str) -> list[Json]:
+    """Two pods, one of which has a node."""
+    made = []
+    for number, on in enumerate(("n1", "")):
+        spec: Json = {"nodeName": on} if on else {}
+        each = pod(f"{name}-{number}", **spec)
+        match project:
+            case "Volcano":
+                each["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
+                each["spec"]["schedulerName"] = "volcano"
+            case "Kueue":
+                each["metadata"]["labels"] = {"kueue.x-k8s.io/pod-group-name": name}
+                each["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+            case _:
+                each["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": name}
+        made.append(each)
+    if project == "Kueue":
+        return made
+    described = group(VOLCANO if project == "Volcano" else COSCHEDULING, 2)
+    return [*made, {**described, "metadata": {**described["metadata"], "name": name}}]
+
+
+@pytest.mark.parametrize("project", ["scheduler-plugins", "Volcano", "Kueue"])
+def test_a_deadlock_is_named_everywhere(project: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """n1 is full with one pod of each of two gangs, n2 with another: each wants a second place."""
+    objects = [*half_placed(project, "one"), *half_placed(project, "two"), pod("taken", nodeName="n2")]
+    assert audited(*objects) == {
+        ("ml/one-1",): ("gang", ["warning", "warning"]),
+        ("ml/two-1",): ("gang", ["warning", "warning"]),
+    }
+    file, config = tmp_path / "all.json", tmp_path / "config.json"
+    items = [{"apiVersion": "v1", **each} for each in (*NODES, *objects)]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    config.write_text(json.dumps(CONFIG))
+    options = ["-f", str(file), "--config", str(config)]
+    for command in (["explain", "ml/one-1"], ["explain", "-A"], ["audit", "--section", "pending"]):
+        main([*command, *options])
+        page = " ".join(capsys.readouterr().out.split())
+        held = "deadlock: 1 of the 2 pods of its gang one holds a node, and the rest needs those that gang ml/two holds"
+        assert held in page, command
+        told = "Suspend or delete ml/two: replayed, ml/one fits in its room; or the other way round"
+        assert (told in page) == (command[-1] != "-A"), command

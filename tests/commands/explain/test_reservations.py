@@ -1,0 +1,98 @@
+"""What would be bound, provisioned and allocated, on clusters small enough to see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kschedctl
+from kschedctl.commands.explain.report import Explanation
+
+Json = dict[str, Any]
+
+
+def node(name: str) -> Json:
+    labels = {"kubernetes.io/hostname": name}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": {"pods": "10"}}}
+
+
+def pod(**spec: Any) -> Json:
+    containers = [{"name": "c", "image": "c"}]
+    return {"kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}, "spec": {"containers": containers, **spec}}
+
+
+def volume(name: str, on: str) -> Json:
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [on]}
+    return {
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "10Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "late",
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        },
+        "status": {"phase": "Available"},
+    }
+
+
+def claim(name: str) -> Json:
+    size = {"requests": {"storage": "5Gi"}}
+    return {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": size, "storageClassName": "late"},
+    }
+
+
+LATE = {
+    "kind": "StorageClass",
+    "metadata": {"name": "late"},
+    "provisioner": "csi.example.com",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def gpus(on: str, *names: str) -> Json:
+    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": name} for name in names]
+    spec = {"driver": "gpu.example.com", "nodeName": on, "pool": pool, "devices": devices}
+    return {"kind": "ResourceSlice", "metadata": {"name": on}, "spec": spec}
+
+
+def explained(*objects: Json) -> Explanation:
+    return kschedctl.explain(kschedctl.Cluster.from_objects([node("n1"), node("n2"), *objects]), "shop/p")
+
+
+def test_a_volume_that_only_one_node_reaches_is_bound_there_and_made_elsewhere() -> None:
+    uses = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    found = explained(LATE, volume("pv-1", "n1"), claim("data"), uses).to_dict()["volumes"]
+    assert found == {
+        "n1": {"bindings": {"shop/data": "pv-1"}, "provisions": []},
+        "n2": {"bindings": {}, "provisions": ["shop/data"]},
+    }
+
+
+def test_nodes_that_do_not_fit_and_pods_without_claims_reserve_nothing() -> None:
+    uses = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}], nodeSelector={"no": "node"})
+    for incoming in (uses, pod()):
+        report = explained(LATE, volume("pv-1", "n1"), claim("data"), incoming)
+        assert (report.volumes, report.allocations) == ({}, {})
+
+
+def test_devices_are_told_by_claim() -> None:
+    request = {"name": "r0", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
+    wanted = {
+        "kind": "ResourceClaim",
+        "metadata": {"name": "two-gpus", "namespace": "shop"},
+        "spec": {"devices": {"requests": [request]}},
+    }
+    slices = (gpus("n1", "a"), gpus("n2", "a", "b"))
+    uses = pod(resourceClaims=[{"name": "gpus", "resourceClaimName": "two-gpus"}])
+    report = explained(*slices, {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}, wanted, uses)
+    assert report.feasible == ("n2",)
+    [(where, devices)] = report.allocations.items()
+    assert where == "n2"
+    assert [(d.request, d.driver, d.pool, d.device) for d in devices["shop/two-gpus"]] == [
+        ("r0", "gpu.example.com", "n2", "a"),
+        ("r0", "gpu.example.com", "n2", "b"),
+    ]

@@ -1,0 +1,116 @@
+"""A kind that was not read: the answer is the one that would be given with it, or says that it leans on it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_cases import SETTINGS, family_lines
+from unknown_kinds import check_not_another
+
+import kschedctl
+from kschedctl.api.kinds import KINDS
+from kschedctl.cluster import FIELDS, NOT_GIVEN, Gap
+from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.failures.losses import failures
+
+Json = dict[str, Any]
+FAMILIES = ("volumes", "dra", "podaffinity", "topologyspread", "preemption", "mixed", "gates", "imagelocality")
+STEP = 12
+"""Every so manyeth case of a family is tried."""
+
+
+def typed_lists(objects: list[Json], without: str = "") -> list[Json]:
+    """A typed list for each kind that scheduling reads, empty ones too; none of the kind ``without``."""
+    by_kind = defaultdict(list)
+    for each in objects:
+        by_kind[each["kind"]].append(each)
+    return [
+        {"apiVersion": KINDS[kind].versions[0], "kind": f"{kind}List", "metadata": {}, "items": by_kind[kind]}
+        for kind in FIELDS
+        if kind != without
+    ]
+
+
+def cases(*families: str) -> Iterator[Any]:
+    for family in families:
+        for line in family_lines(family)[::STEP]:
+            case = json.loads(line)
+            if "error" not in case["want"] and case["want"].get("verdict") != "Refused":
+                yield pytest.param(case, id=case["id"])
+
+
+def read(case: Json, folder: Path, without: str = "") -> kschedctl.Cluster:
+    """The cluster of a case from a file that covers all kinds but one."""
+    file = folder / f"without-{without}.json"
+    lists = typed_lists(case["objects"], without)
+    file.write_text("\n".join(json.dumps(each) for each in lists))
+    settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
+    return kschedctl.Cluster.from_paths([file], **settings)
+
+
+def lacking(whole: kschedctl.Cluster, kind: str) -> kschedctl.Cluster:
+    """The same as if no file had covered the kind."""
+    origins = {key: place for key, place in whole.origins.items() if key[0] != kind}
+    return replace(whole, **{FIELDS[kind]: ()}, origins=origins, gaps={**whole.gaps, kind: Gap(NOT_GIVEN)})
+
+
+def contents(cluster: kschedctl.Cluster) -> Json:
+    """All but the files that it came from."""
+    found = {each.name: getattr(cluster, each.name) for each in fields(cluster) if each.name != "origins"}
+    return {**found, "pods": list(cluster.pods)}
+
+
+def answer(ask: Callable[[], Any]) -> Any:
+    """The report, or the words of an error."""
+    try:
+        return ask()
+    except kschedctl.KschedctlError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("case", [next(cases(family)) for family in FAMILIES])
+def test_a_kind_that_was_in_no_file_is_a_gap(case: Json, tmp_path: Path) -> None:
+    whole = read(case, tmp_path)
+    for kind in FIELDS:
+        assert contents(read(case, tmp_path, kind)) == contents(lacking(whole, kind))
+
+
+@pytest.mark.parametrize("case", list(cases(*FAMILIES)))
+def test_explain_never_gives_another_definite_answer(case: Json, tmp_path: Path) -> None:
+    cluster = answer(lambda: read(case, tmp_path))
+    whole = answer(lambda: kschedctl.explain(cluster, case["pod"])) if isinstance(cluster, kschedctl.Cluster) else ""
+    if isinstance(whole, str):
+        return
+    assert (whole.unknown, whole.undecided) == ((), False)
+    for kind in FIELDS:
+        if kind == "Pod":  # then there is nothing to explain
+            continue
+        part = answer(lambda kind=kind: kschedctl.explain(lacking(cluster, kind), case["pod"]))
+        if not isinstance(part, str):  # else it is refused, in words
+            check_not_another(part, whole, kind)
+
+
+def summary(report: Any) -> Any:
+    """The claims of a study."""
+    return report.safe, getattr(report, "drained", None), getattr(report, "unplaced", None)
+
+
+@pytest.mark.parametrize("case", list(cases(*FAMILIES))[::5])
+def test_studies_never_make_another_definite_claim(case: Json, tmp_path: Path) -> None:
+    node = min((each["metadata"]["name"] for each in case["objects"] if each["kind"] == "Node"), default="")
+    cluster = read(case, tmp_path)
+    for ask in (lambda cluster: drain(cluster, [node]), lambda cluster: failures(cluster, "node")):
+        whole = answer(lambda ask=ask: ask(cluster))
+        if isinstance(whole, str):
+            continue
+        assert not whole.undecided
+        for kind in FIELDS:
+            part = answer(lambda ask=ask, kind=kind: ask(lacking(cluster, kind)))
+            if not isinstance(part, str) and not part.undecided:
+                assert summary(part) == summary(whole), kind

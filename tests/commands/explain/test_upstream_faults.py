@@ -1,0 +1,149 @@
+"""Where a fault of kube-scheduler's own decides an answer, the answer says so; and says nothing where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from small import HOSTNAME, Json, node
+
+import kschedctl
+from kschedctl.commands.explain.report import Explanation
+
+NOT_IN = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}
+ONLY_A = {"matchLabels": {"team": "a"}}
+
+
+def pod(name: str, namespace: str, **spec: Any) -> Json:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "uid": name, "labels": {"app": "web"}},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def namespace(name: str) -> Json:
+    return {"kind": "Namespace", "metadata": {"name": name, "labels": {"team": name}}}
+
+
+def term(selector: Json) -> Json:
+    return {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}, "namespaceSelector": selector}
+
+
+def apart(selector: Json, preferred: bool = False) -> Json:
+    """Anti-affinity to the pods of these namespaces."""
+    sort = "preferredDuringSchedulingIgnoredDuringExecution"
+    terms = {sort: [{"weight": 10, "podAffinityTerm": term(selector)}]}
+    if not preferred:
+        terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term(selector)]}
+    return {"podAntiAffinity": terms}
+
+
+def explained(affinity: Json, version: str = "1.36") -> Explanation:
+    """One node holds a pod of namespace a; the incoming pod is of namespace b."""
+    objects = [node("n1"), node("n2"), namespace("a"), namespace("b"), pod("there", "a", nodeName="n1")]
+    cluster = kschedctl.Cluster.from_objects([*objects, pod("p", "b", affinity=affinity)])
+    return kschedctl.explain(replace(cluster, kube_version=version), "b/p")
+
+
+def test_a_selector_that_only_excludes_takes_every_namespace() -> None:
+    report = explained(apart(NOT_IN))
+    assert report.feasible == ("n2",)
+    (said,) = report.upstream_faults
+    assert said.endswith("takes the pods of every namespace; otherwise 2 of 2 nodes would fit, not 1")
+    assert report.to_dict()["upstreamFaults"] == [said]
+
+
+def test_scores_count_too() -> None:
+    report = explained(apart(NOT_IN, preferred=True))
+    assert report.normalized["InterPodAffinity"] == {"n1": 0, "n2": 100}
+    (said,) = report.upstream_faults
+    assert said.endswith("; otherwise the scores would be others")
+
+
+def test_until_1_33_it_did_what_is_documented() -> None:
+    report = explained(apart(NOT_IN), "1.33")
+    assert (set(report.feasible), report.upstream_faults) == ({"n1", "n2"}, ())
+
+
+@pytest.mark.parametrize("selector", [ONLY_A, {}], ids=["wants a label", "takes all by intention"])
+def test_other_selectors_are_as_documented(selector: Json) -> None:
+    report = explained(apart(selector))
+    assert (report.feasible, report.upstream_faults) == (("n2",), ())
+
+
+def test_nothing_is_said_where_nothing_is_different() -> None:
+    """Nothing of the label runs anywhere but in the namespace that the selector takes anyway."""
+    other = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["b"]}]}
+    report = explained(apart(other))
+    assert (report.feasible, report.upstream_faults) == (("n2",), ())
+
+
+# -- the nil cache of NodeResourcesBalancedAllocation -------------------------------------------------------------
+
+DEVICES = "example.com/gpu"
+
+
+def device_class(selectors: list[Json]) -> Json:
+    spec = {"extendedResourceName": DEVICES, "selectors": selectors}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": spec}
+
+
+def resource_slice(name: str) -> Json:
+    spec = {
+        "driver": "d.example.com",
+        "nodeName": name,
+        "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "g0"}],
+    }
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
+CONFIGURATION = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesBalancedAllocation",
+                    "args": {"resources": [{"name": "cpu"}, {"name": DEVICES}]},
+                }
+            ]
+        }
+    ],
+}
+SELECTOR = {"cel": {"expression": 'device.driver == "d.example.com"'}}
+
+
+def with_devices(
+    selectors: list[Json], nodes: tuple[str, ...] = ("n1", "n2"), config: Json | None = CONFIGURATION
+) -> Explanation:
+    incoming = pod("p", "b")
+    incoming["spec"]["containers"][0]["resources"] = {"requests": {DEVICES: "1"}, "limits": {DEVICES: "1"}}
+    objects = [device_class(selectors), incoming, *map(node, nodes), *map(resource_slice, nodes)]
+    return kschedctl.explain(kschedctl.Cluster.from_objects(objects, config=config), "b/p")
+
+
+def test_a_class_with_selectors_crashes_the_scheduler() -> None:
+    report = with_devices([SELECTOR])
+    assert set(report.feasible) == {"n1", "n2"}
+    (said,) = report.upstream_faults
+    assert said.startswith(
+        "kube-scheduler 1.36 crashes when its NodeResourcesBalancedAllocation scores example.com/gpu"
+    )
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        pytest.param(lambda: with_devices([]), id="no selectors"),
+        pytest.param(lambda: with_devices([SELECTOR], nodes=("n1",)), id="one node is not scored"),
+        pytest.param(lambda: with_devices([SELECTOR], config=None), id="the resource is not scored"),
+    ],
+)
+def test_it_does_not_otherwise(report: Any) -> None:
+    found = report()
+    assert (found.verdict, found.upstream_faults) == ("Schedulable", ())

@@ -1,0 +1,100 @@
+"""What an explanation says of a node is exact, in one unit, and names what the pod asks for."""
+
+from __future__ import annotations
+
+import pytest
+from small import Json, node, pod, replica, spread
+
+import kschedctl
+from kschedctl.commands.explain.report import Explanation
+
+
+def explained(*objects: Json) -> Explanation:
+    """Of the pod d/p."""
+    return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p")
+
+
+def fact(report: Explanation, plugin: str) -> str:
+    return next(r.fact for n in report.nodes for r in n.refusals if r.plugin == plugin)
+
+
+def memory(request: str, limit: str = "31Gi", used: str = "") -> Explanation:
+    offering = node("n1")
+    offering["status"]["allocatable"]["memory"] = limit
+    others = []
+    if used:
+        others = [pod("other", "n1")]
+        others[0]["spec"]["containers"][0]["resources"]["requests"] = {"memory": used}
+    asking = pod("p")
+    asking["spec"]["containers"][0]["resources"]["requests"] = {"memory": request}
+    return explained(offering, asking, *others)
+
+
+@pytest.mark.parametrize(
+    ("request_", "used", "said"),
+    [
+        ("200Gi", "5760Mi", "memory: 200Gi requested, 25.4Gi free of 31Gi; no node is that large"),
+        ("31Gi", "1Ki", "memory: 32505856Ki requested, 32505855Ki free of 32505856Ki"),
+        ("512Mi", "30.9Gi", "memory: 512Mi requested, 102.4Mi free of 31744Mi"),
+        ("2Gi", "31Gi", "memory: 2Gi requested, 0 free of 31Gi"),
+    ],
+)
+def test_amounts_of_one_line_have_one_unit_and_differ_where_they_do(request_: str, used: str, said: str) -> None:
+    assert fact(memory(request_, used=used), "NodeResourcesFit") == said
+
+
+def test_millicores_and_cores_are_not_mixed() -> None:
+    report = explained(node("n1", cpu="7910m"), pod("p", cpu="6"), pod("other", "n1", cpu="5650m"))
+    assert fact(report, "NodeResourcesFit") == "cpu: 6000m requested, 2260m free of 7910m"
+
+
+def test_a_resource_that_nobody_offers() -> None:
+    asking = pod("p")
+    asking["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"
+    assert fact(explained(node("n1"), asking), "NodeResourcesFit") == (
+        "example.com/fpga: 1 requested, 0 free of 0; no node offers any"
+    )
+
+
+def affinity(*terms: Json) -> Json:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def test_the_terms_that_a_node_does_not_match_are_printed() -> None:
+    """Of each term only what the node lacks."""
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b", "c"]}
+    pool = {"key": "pool", "operator": "Exists"}
+    gone = {"key": "retired", "operator": "Exists"}
+    name = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
+    terms = affinity({"matchExpressions": [pool, zone, gone]}, {"matchFields": [name]})
+    assert fact(explained(node("n1"), pod("p", **terms)), "NodeAffinity") == (
+        "topology.kubernetes.io/zone In [b, c] wanted, a found and retired Exists wanted, no such label found; "
+        "or metadata.name In [n9] wanted"
+    )
+
+
+def test_of_many_terms_three_are_printed() -> None:
+    terms = [{"matchExpressions": [{"key": f"k{i}", "operator": "Exists"}]} for i in range(5)]
+    found = fact(explained(node("n1"), pod("p", **affinity(*terms))), "NodeAffinity")
+    assert "k2 Exists" in found
+    assert "k3" not in found
+    assert found.endswith("; or one of 2 more terms")
+
+
+def test_one_matching_pod_is_no_plural() -> None:
+    """Zones a with one pod and b with none, maxSkew 1, and b full: one more in a would be a skew of 2."""
+    objects = [node("n1", "a"), node("n2", "b", cpu="100m"), replica("r", "n1"), replica("p", **spread())]
+    assert fact(explained(*objects), "PodTopologySpread") == (
+        "topology.kubernetes.io/zone=a has 1 matching pod, the emptiest domain b has 0: "
+        "skew would be 2, at most 1 is allowed"
+    )
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_is_finished(phase: str) -> None:
+    ended = pod("p", "n1")
+    ended["status"] = {"phase": phase}
+    report = explained(node("n1"), ended)
+    assert report.verdict == "Finished"
+    assert phase in report.headline

@@ -1,0 +1,233 @@
+"""`failures`: what is lost with nodes, zones and pools, the ranking, and the same answers from other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import pytest
+from small import ZONE, Json, node, pod, replica, spread
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.failures.losses import Loss, failures, lose, losses
+from kschedctl.errors import UsageError
+from kschedctl.replay.edits import returns
+from kschedctl.replay.parallel import Workers
+from kschedctl.replay.shared_cluster import SharedCluster
+from kschedctl.reports.placements import PodCount, Spread
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+
+def zones(pods: int, cpu: str = "1") -> list[Json]:
+    """Three zones of one node with four cores each."""
+    nodes = [node(f"n{i}", zone) for i, zone in enumerate("abc")]
+    return nodes + [replica(f"r{i}", f"n{i % 3}", cpu) for i in range(pods)]
+
+
+def test_a_cluster_that_can_do_without_a_zone() -> None:
+    report = failures(Cluster.from_objects(zones(8)))
+    assert report.safe
+    assert {(f.name, f.displaced, f.unplaced) for f in report.failures} == {("a", 3, 0), ("b", 3, 0), ("c", 2, 0)}
+
+
+def test_one_that_cannot_with_the_worst_first() -> None:
+    report = failures(Cluster.from_objects(zones(10)))
+    assert not report.safe
+    assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [("a", 4, 2), ("b", 3, 2), ("c", 3, 2)]
+    assert "2 Insufficient cpu" in report.failures[0].reasons[0].message
+
+
+def test_pods_by_zone_and_node_before_and_after_the_worst_loss() -> None:
+    """Of ten pods four are on n0 in zone a; the other two nodes had three each and have room for one more."""
+    worst, *others = failures(Cluster.from_objects(zones(10))).failures
+    assert worst.zones == (PodCount("a", 4, 0), PodCount("b", 3, 4), PodCount("c", 3, 4))
+    assert set(worst.nodes_changed) == {PodCount("n0", 4, 0), PodCount("n1", 3, 4), PodCount("n2", 3, 4)}
+    assert not any(other.zones or other.nodes_changed for other in others)
+
+
+def test_daemons_and_bare_pods() -> None:
+    daemon = pod("agent", "n0", owner={"kind": "DaemonSet", "name": "agent"})
+    report = failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
+    worst = report.failures[0]
+    assert (worst.name, worst.displaced, worst.lost, worst.unplaced) == ("n0", 1, 1, 0)
+
+
+def test_the_lost_zone_is_no_domain_any_more() -> None:
+    """Unlike after a drain: the pods may be spread over what is left."""
+    objects = [node("n0", "a"), node("n1", "b"), *(replica(f"r{i}", "n0", **spread()) for i in range(2))]
+    (worst, _) = failures(Cluster.from_objects(objects)).failures
+    assert (worst.displaced, worst.unplaced) == (2, 0)
+
+
+def test_pairs() -> None:
+    report = failures(Cluster.from_objects(zones(9)), "zone", pairs=True)
+    assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [
+        ("a + b", 6, 5),
+        ("a + c", 6, 5),
+        ("b + c", 6, 5),
+    ]
+
+
+def test_pods_bound_to_a_zone_by_their_volume() -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "v"},
+    }
+    expression = {"key": ZONE, "operator": "In", "values": ["a"]}
+    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {"nodeAffinity": terms}}
+    mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    worst = failures(Cluster.from_objects([*zones(0), claim, volume, replica("db", "n0", volumes=mounted)])).failures[0]
+    assert worst.unplaced == 1
+    assert "2 node(s) didn't match PersistentVolume's node affinity" in worst.reasons[0].message
+
+
+def test_without_the_labels() -> None:
+    with pytest.raises(UsageError, match="no node tells its zone"):
+        losses(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n"}}]), "zone")
+
+
+def test_too_many_pairs() -> None:
+    cluster = Cluster.from_objects([node(f"n{i}") for i in range(700)])
+    with pytest.raises(UsageError, match="244,650 pairs of nodes are too many"):
+        losses(cluster, "node", pairs=True)
+
+
+def random_cluster(random: Random) -> list[Json]:
+    nodes = [node(f"n{i}", random.choice("abc"), cpu=str(random.randint(2, 6))) for i in range(8)]
+
+    def pods() -> Iterator[Json]:
+        for i in range(24):
+            extra = spread(skew=random.randint(1, 3)) if random.random() < 0.4 else {}
+            yield replica(f"r{i}", f"n{random.randrange(8)}", random.choice(["500m", "1"]), **extra)
+
+    return [*nodes, *pods()]
+
+
+def test_a_loss_is_a_cluster_without_the_nodes() -> None:
+    """The quick way, on columns of the whole cluster, equals making the cluster without the nodes."""
+    random = Random(7)
+    for _ in range(15):
+        objects = random_cluster(random)
+        gone = {f"n{i}" for i in range(8) if random.random() < 0.4}
+        if not 0 < len(gone) < 8:
+            continue
+        found = lose(SharedCluster(Cluster.from_objects(objects)), Loss("x", tuple(sorted(gone)), seed=1))
+        left = [o for o in objects if o["metadata"]["name"] not in gone]
+        for o in left:
+            if o["kind"] == "Pod" and o["spec"]["nodeName"] in gone:
+                o["spec"]["nodeName"], o["status"] = "", {}
+        simulation = Simulation(Scheduler(Cluster.from_objects(left)), seed=1)
+        pods = simulation.view.pods
+        waiting = [int(p) for p in np.flatnonzero(simulation.view.node < 0) if returns(pods.objects[int(p)])]
+        outcomes = simulation.run(waiting)
+        assert found.displaced == len(waiting)
+        assert found.unplaced == sum(outcome.row < 0 for outcome in outcomes)
+
+
+def test_processes_give_the_same_results() -> None:
+    cluster = Cluster.from_objects(random_cluster(Random(3)))
+    alone = failures(cluster, "node")
+    assert failures(cluster, "node", workers=Workers(2)).to_dict() == alone.to_dict()
+
+
+def test_pending_pods_are_not_counted() -> None:
+    objects = [*zones(3), pod("waits", cpu="9"), replica("waits-too", cpu="9")]
+    assert failures(Cluster.from_objects(objects)).safe
+
+
+def test_nodes_that_belong_nowhere_are_named() -> None:
+    odd = node("odd")
+    del odd["metadata"]["labels"][ZONE]
+    report = failures(Cluster.from_objects([*zones(3), odd]))
+    assert (report.outside, report.safe) == (("odd",), True)
+
+
+def test_two_of_one() -> None:
+    with pytest.raises(UsageError, match="there is one node only, and no two to lose"):
+        failures(Cluster.from_objects([node("n1")]), "node", pairs=True)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "cloud.google.com/gke-nodepool",
+        "eks.amazonaws.com/nodegroup",
+        "alpha.eksctl.io/nodegroup-name",
+        "karpenter.sh/nodepool",
+        "kubernetes.azure.com/agentpool",
+        "doks.digitalocean.com/node-pool",
+        "kops.k8s.io/instancegroup",
+    ],
+)
+def test_pools_by_the_labels_of_providers(label: str) -> None:
+    nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": {label: f"p{i % 2}"}}} for i in range(3)]
+    found = losses(Cluster.from_objects(nodes), "pool")
+    assert [(loss.name, loss.nodes) for loss in found] == [("p0", ("n0", "n2")), ("p1", ("n1",))]
+
+
+def test_who_has_to_make_room_and_fits_nowhere_counts() -> None:
+    """n1 is full of a pod of low priority; that of n0 drives it away, and n2 is too small for it."""
+    low, high = replica("low", "n1", "4"), replica("high", "n0", "4", priority=10)
+    report = failures(Cluster.from_objects([node("n0"), node("n1"), node("n2", cpu="3"), low, high]), "node")
+    worst = report.failures[0]
+    assert (worst.name, worst.displaced, worst.evicted, worst.unplaced) == ("n0", 1, 1, 1)
+    assert worst.reasons[0].pods == ("d/low",)
+
+
+def test_runs_show_the_worst() -> None:
+    """The first of two pods takes n1 or n2; the second, which needs all of n2, fits if it was n1."""
+    objects = [node("n0", cpu="8"), node("n1", cpu="2"), node("n2", cpu="2")]
+    objects[2]["metadata"]["labels"]["disk"] = "ssd"
+    large = replica("r2", "n0", "2", nodeSelector={"disk": "ssd"})
+    cluster = Cluster.from_objects([*objects, replica("r1", "n0"), large])
+    report = failures(cluster, "node", runs=16)
+    worst = report.failures[0]
+    assert (worst.name, worst.unplaced, worst.over_runs["unplaced"]) == ("n0", 1, Spread(0, 1))
+    assert not report.safe
+    assert failures(cluster, "node", runs=16, workers=Workers(2)).to_dict() == report.to_dict()
+
+
+def test_the_order_in_which_pods_come_back_is_nobody_s() -> None:
+    """n1 has room for the pod of 3 cpus or for that of 2, whichever comes first, and never for that of 5."""
+    objects = [node("n0", cpu="16"), node("n1")]
+    sized = [("a", "3"), ("b", "2"), ("c", "5")]
+    pods = [pod(f"{name}-0", "n0", cpu, owner={"kind": "StatefulSet", "name": name}) for name, cpu in sized]
+    worst = failures(Cluster.from_objects([*objects, *pods]), "node", runs=12).failures[0]
+    assert (worst.name, worst.over_runs["unplaced"]) == ("n0", Spread(2, 2))
+    either = {"StatefulSet d/a": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
+    assert worst.unplaced_over_runs == {**either, "StatefulSet d/c": Spread(1, 1)}
+    assert worst.in_no_order == {"StatefulSet d/c": 1}
+
+
+def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:
+    """Who fits nowhere weighs more than who is evicted, that more than a bare pod lost, and that more than moves.
+
+    n0: 7 cores fit nowhere else. n1: its pod takes 3 cores, which only the eviction of one from n2 makes free. n2: a
+    bare pod is lost. n3: three pods find room elsewhere. n4 has a daemon, which nobody moves.
+    """
+    daemon = pod("agent", "n4", "2", owner={"kind": "DaemonSet", "name": "agent"})
+    report = failures(
+        Cluster.from_objects(
+            [
+                *(node(f"n{i}", cpu="8" if i == 0 else "4") for i in range(5)),
+                replica("huge", "n0", "7"),
+                replica("urgent", "n1", "3", priority=100),
+                pod("alone", "n2", "2"),
+                *(replica(f"small-{i}", "n3") for i in range(3)),
+                daemon,
+            ]
+        ),
+        "node",
+    )
+    found = [(f.name, f.unplaced, f.evicted, f.lost, f.displaced) for f in report.failures]
+    assert found == [
+        ("n0", 1, 0, 0, 1),
+        ("n1", 0, 1, 0, 1),
+        ("n2", 0, 0, 1, 0),
+        ("n3", 0, 0, 0, 3),
+        ("n4", 0, 0, 0, 0),
+    ]

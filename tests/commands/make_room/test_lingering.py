@@ -1,0 +1,85 @@
+"""Where an evicted pod may still be there while the one in its place is scheduled; expected values by hand.
+
+n1 (zone a) has to be emptied of r. n2 (zone a) is empty, and n3 (zone b) has a pod of 1 cpu, so that r goes to n2 as
+LeastAllocated has it, but to n3 while one of its own terminates in zone a and it would not have one beside it there.
+"""
+
+from __future__ import annotations
+
+import pytest
+from small import HOSTNAME, ZONE, Json, budget, node, pod
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.report import MakeRoom
+
+APART = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "r"}}}
+PREFERRED = {
+    "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": APART}]}
+}
+REQUIRED = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}}
+TOGETHER = {
+    "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": APART}]}
+}
+SPREAD = [
+    {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": APART["labelSelector"]}
+]
+
+
+def room(kind: str = "ReplicaSet", *more: Json, filled: str = "1", **spec: object) -> MakeRoom:
+    r = pod("r", "n1", "2", {"kind": kind, "name": "r"}, **spec)
+    r["metadata"]["labels"] = {"app": "r"}
+    new = pod("new", "", "3", {"kind": "ReplicaSet", "name": "new"}, nodeSelector={HOSTNAME: "n1"})
+    new["metadata"]["labels"] = {"app": "new"}
+    nodes = [node("n1"), node("n2"), node("n3", zone="b")]
+    other = pod("other", "n3", filled)
+    other["metadata"]["labels"] = {"app": "other"}
+    return make_room(Cluster.from_objects([*nodes, r, other, new, *more]), ["d/new"])
+
+
+def targets(report: MakeRoom) -> tuple[str, tuple[str, ...]]:
+    (move,) = report.moves
+    return move.target, move.others
+
+
+@pytest.mark.parametrize("affinity", [PREFERRED, REQUIRED], ids=["preferred", "required"])
+def test_the_other_node_is_named(affinity: Json) -> None:
+    assert targets(room(affinity=affinity)) == ("n2", ("n3",))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"affinity": TOGETHER},
+        {"topologySpreadConstraints": SPREAD},
+        {"affinity": PREFERRED, "terminationGracePeriodSeconds": 0},
+    ],
+    ids=["no affinity", "affinity to its own", "spreading", "gone at once"],
+)
+def test_where_it_makes_no_difference(spec: Json) -> None:
+    """Spread constraints do not count pods that terminate; affinity to one in zone a is for n2."""
+    assert targets(room(**spec)) == ("n2", ())
+
+
+def test_a_stateful_set_waits_until_its_pod_is_gone() -> None:
+    assert targets(room("StatefulSet", affinity=PREFERRED)) == ("n2", ())
+
+
+def test_who_fits_nowhere_meanwhile_comes_to_the_same_node_afterwards() -> None:
+    """There is no room on n3, the only node of a zone without one of its own."""
+    assert targets(room(filled="3", affinity=REQUIRED)) == ("n2", ())
+
+
+def test_a_pod_that_terminates_is_no_more_for_a_budget() -> None:
+    """Of one pod one may be away; the one that terminates is not a second, of which the budget would want one."""
+    one_away = budget(0, "r")
+    one_away["spec"]["maxUnavailable"] = 1
+    del one_away["status"]
+    assert targets(room("ReplicaSet", one_away, affinity=PREFERRED)) == ("n2", ("n3",))
+
+
+def test_no_plan_that_would_drive_somebody_away_meanwhile() -> None:
+    """While r terminates its successor may be only on n3, and would take it from a pod of less priority."""
+    report = room(filled="3", affinity=REQUIRED, priority=5)
+    assert (report.fits, report.moves) == (False, ())

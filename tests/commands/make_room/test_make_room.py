@@ -1,0 +1,386 @@
+"""`make-room`: fewest moves, what may not move, and what is said where nothing helps; expected values by hand."""
+
+from __future__ import annotations
+
+import pytest
+from control_plane import kubectl
+from control_plane.running import run
+from control_plane.store import Key
+from control_plane.world import control_plane
+from interrupting import Interrupting
+from small import HOSTNAME, Json, budget, node, pod, replica
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.make_room import search
+from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom
+from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.errors import UsageError
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+
+BATCH = {"kind": "ReplicaSet", "name": "batch"}
+GPU = "nvidia.com/gpu"
+
+
+def waiting(cpu: str = "3", name: str = "new", **spec: object) -> Json:
+    found = pod(name, "", cpu, BATCH, **spec)
+    found["metadata"]["labels"] = {"app": "batch"}
+    return found
+
+
+def room(objects: list[Json], *names: str, **wishes: object) -> MakeRoom:
+    keys = [f"d/{name}" for name in names or ("new",)]
+    return make_room(Cluster.from_objects(objects), keys, RoomWishes(**wishes))  # type: ignore[arg-type]
+
+
+def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
+    return [(move.pod, move.source, move.target) for move in report.moves]
+
+
+def gpus(made: Json, number: int) -> Json:
+    """The node or pod with so many GPUs."""
+    if made["kind"] == "Node":
+        made["status"]["allocatable"][GPU] = str(number)
+    else:
+        for kind in ("requests", "limits"):
+            made["spec"]["containers"][0]["resources"].setdefault(kind, {})[GPU] = str(number)
+    return made
+
+
+def test_what_fits_needs_no_move() -> None:
+    report = room([node("n1"), replica("a", "n1", "1"), waiting("3")])
+    assert (report.fits, report.moves, report.commands) == (True, (), ())
+    assert report.placed[0].node == "n1"
+
+
+def test_one_move_where_one_is_enough() -> None:
+    """2 of 4 cpus are free on either node, and 3 are wanted: either pod fits beside the other."""
+    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
+    assert moves(report) == [("d/a", "n1", "n2")]
+    assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
+
+
+def test_the_pod_of_the_least_priority_moves() -> None:
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2", priority=7), replica("b", "n2", "2", priority=3)]
+    assert moves(room([*objects, waiting("3", priority=1)])) == [("d/b", "n2", "n1")]
+
+
+def test_a_pod_that_no_budget_selects_moves_rather() -> None:
+    other = pod("b", "n2", "2", {"kind": "ReplicaSet", "name": "other"})
+    other["metadata"]["labels"] = {"app": "other"}
+    objects = [node("n1"), node("n2"), budget(1), replica("a", "n1", "2"), other, waiting("3")]
+    assert moves(room(objects)) == [("d/b", "n2", "n1")]
+
+
+def test_a_pod_makes_room_for_one_that_moves() -> None:
+    """a (3) leaves n1 for n2 once y (2) left n2 for n3; z stays, as nobody makes it again."""
+    owned = pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
+    moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
+    nodes = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="2")]
+    for each in nodes[1:]:
+        each["metadata"]["labels"]["disk"] = "ssd"
+    report = room([*nodes, owned, moved, pod("z", "n2", "1"), waiting("4")])
+    assert moves(report) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
+    assert report.placed[0].node == "n1"
+
+
+def two_plans(priority: int) -> list[Json]:
+    """Two pods of n1 go to n4 as they are. Or y leaves n3 for n4, so that b, for which only n3 does, leaves n2."""
+    own = {"nodeSelector": {HOSTNAME: "n3"}}
+    b = pod("b", "n2", "3", {"kind": "ReplicaSet", "name": "b"}, **own)
+    y = pod("y", "n3", "2", {"kind": "ReplicaSet", "name": "y"})
+    pair = [replica(name, "n1", "1", priority=priority) for name in ("a1", "a2")]
+    nodes = [node("n1"), node("n2"), node("n3"), node("n4", cpu="2")]
+    return [*nodes, b, y, pod("z", "n3", "1"), *pair, waiting("4")]
+
+
+@pytest.mark.parametrize("priority", [0, 5])
+def test_the_cheaper_of_two_plans_of_two_moves(priority: int) -> None:
+    found = {move.pod for move in room(two_plans(priority)).moves}
+    assert found == ({"d/y", "d/b"} if priority else {"d/a1", "d/a2"})
+
+
+def test_an_interrupted_search_for_a_cheaper_plan_keeps_the_one_it_has() -> None:
+    """The fifth plan that is tried is the first that holds, and not the cheapest."""
+    report = make_room(Cluster.from_objects(two_plans(5)), ["d/new"], progress=Interrupting(5))
+    assert (report.interrupted, report.fits) == (True, True)
+    assert {move.pod for move in report.moves} == {"d/a1", "d/a2"}
+
+
+def test_a_budget_is_kept_at_each_step() -> None:
+    """Both have to leave n1; the budget allows one at a time, and has it back when the first runs again."""
+    pods = [replica("a", "n1", "2"), replica("b", "n1", "2"), waiting("5")]
+    objects = [node("n1", cpu="5"), node("n2"), budget(1), *pods]
+    assert len(room(objects).moves) == 2
+    objects[2] = budget(0)
+    report = room(objects)
+    assert not report.fits
+    assert [(each.why, each.pods) for each in report.held] == [("their PodDisruptionBudget allows no disruption", 2)]
+
+
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [
+        (pod("a", "n1", "2"), "nobody makes them again"),
+        (
+            pod("a", "n1", "2", {"kind": "DaemonSet", "name": "a"}),
+            "they belong to their node (DaemonSets, static pods)",
+        ),
+        (
+            replica("a", "n1", "2", volumes=[{"name": "v", "hostPath": {"path": "/data"}}]),
+            "they would leave files of hostPath volumes behind",
+        ),
+    ],
+    ids=["bare", "daemon", "hostPath"],
+)
+def test_what_would_be_lost_does_not_move(held: Json, why: str) -> None:
+    report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
+    assert (report.fits, report.moves) == (False, ())
+    assert [(each.why, each.pods) for each in report.held] == [(why, 1)]
+
+
+@pytest.mark.parametrize(("limit", "failed", "moves_it"), [(0, 0, False), (2, 1, True), (2, 2, False), (None, 5, True)])
+def test_no_job_fails_for_it(limit: int | None, failed: int, moves_it: bool) -> None:
+    """An evicted pod counts as failed; six may fail unless the Job says otherwise."""
+    spec = {} if limit is None else {"backoffLimit": limit}
+    job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": spec, "status": {"failed": failed}}
+    running = pod("a", "n1", "2", {"kind": "Job", "name": "j"})
+    report = room([node("n1"), node("n2", cpu="2"), job, running, waiting("3")])
+    assert report.fits is moves_it
+    held = [] if moves_it else [("their Job allows no more failed pods (backoffLimit)", 1)]
+    assert [(group.why, group.pods) for group in report.held] == held
+
+
+def test_an_annotation_keeps_a_pod() -> None:
+    held = replica("a", "n1", "2")
+    held["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
+    assert [each.why for each in report.held] == ["an annotation says not to evict them"]
+
+
+def test_siblings_of_the_pod_stay() -> None:
+    mine = pod("old", "n1", "2", BATCH)
+    assert not room([node("n1"), node("n2", cpu="2"), mine, waiting("3")]).fits
+
+
+def test_labels_and_pools_keep_pods() -> None:
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
+    assert not room(objects, keep="app=web").fits
+    for each, pool in zip(objects, ("one", "two"), strict=False):
+        each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
+    assert moves(room(objects, pool="two")) == [("d/b", "n2", "n1")]
+    with pytest.raises(UsageError, match='pool "three" not found'):
+        room(objects, pool="three")
+
+
+def test_fragmented_gpus_are_named_and_mended() -> None:
+    """Two of four GPUs are free on each node; one pod with two moves to the other node."""
+    nodes = [gpus(node(f"n{i}", cpu="64"), 4) for i in (1, 2)]
+    running = [gpus(replica(f"r{i}", f"n{i}"), 2) for i in (1, 2)]
+    report = room([*nodes, *running, gpus(waiting("1"), 4)])
+    assert report.fragmented == (FragmentedResource(GPU, requested=4, free=4, on_one=2, nodes=2),)
+    assert len(report.moves) == 1
+    shown = RENDERERS["table"](report, Style())
+    assert "Fragmented: nvidia.com/gpu: 4 free on 2 nodes, 2 at most on one, 4 requested" in shown
+
+
+def test_several_pods_get_room() -> None:
+    """Each of two pods wants 3 of 4 cpus; 2 are taken on two nodes, and the third takes both pods."""
+    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "2"), replica("b", "n2", "2")]
+    taken = pod("c", "n3", "0", {"kind": "ReplicaSet", "name": "c"})
+    report = room([*objects, taken, waiting("3", "new"), waiting("4", "more")], "new", "more")
+    assert report.fits
+    assert {placed.pod for placed in report.placed} == {"d/new", "d/more"}
+    assert len({placed.node for placed in report.placed}) == 2
+
+
+def test_anti_affinity_across_a_zone() -> None:
+    """Zone a has a pod that the new one avoids, on a full node: it goes to zone b, as only
+    the new one tolerates the taint of the empty node."""
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "topology.kubernetes.io/zone"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    objects = [node("n1", "a", cpu="1"), node("n3", "b", cpu="2"), replica("r", "n1", "1")]
+    objects.append(node("n2", "a", taints=[{"key": "own", "effect": "NoSchedule"}]))
+    stays = pod("s", "n3", "1")
+    stays["metadata"]["labels"] = {"app": "other"}
+    only = {"nodeSelector": {HOSTNAME: "n2"}, "tolerations": [{"operator": "Exists"}]}
+    report = room([*objects, stays, waiting("4", affinity=apart, **only)])
+    assert moves(report) == [("d/r", "n1", "n3")]
+
+
+def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 cpus fit on no node of 4. 3 would fit without a, which nobody else takes: all plans were tried, or not."""
+    report = room([node("n1"), replica("a", "n1", "2"), waiting("8")])
+    assert report.first_line()[0] == "No room can be made:"
+    assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    objects = [node("n1"), node("n2", cpu="1"), replica("a", "n1", "2"), waiting("3")]
+    assert room(objects).first_line()[0] == "No room can be made:"
+    monkeypatch.setattr(search, "MOST_SEQUENCES", 0)
+    report = room(objects)
+    assert report.searched is not None
+    assert not report.searched.complete
+    assert report.first_line()[0] == "No room found:"
+    objects = [node("n1"), node("n2"), *(replica(name, "n1", "1") for name in "abc"), waiting("4"), pod("z", "n2", "1")]
+    report = room(objects, most=2)
+    assert " ".join(report.first_line()) == "No room can be made: d/new – no 2 moves or fewer let it fit"
+    assert room(objects, most=3).first_line()[0] == "Move 3 pods:"
+    report = room(objects, most=1)
+    assert " ".join(report.first_line()) == "No room can be made: d/new – no single move lets it fit"
+
+
+def test_others_that_wait_do_not_take_the_room() -> None:
+    """The other pod has a higher priority and wants as much: it would take the room that is made."""
+    objects = [node("n1"), node("n2", cpu="2"), replica("a", "n1", "2"), waiting("3")]
+    assert moves(room(objects)) == [("d/a", "n1", "n2")]
+    other = pod("first", "", "3", {"kind": "ReplicaSet", "name": "first"}, priority=5, preemptionPolicy="Never")
+    assert not room([*objects, other]).fits
+
+
+def test_whoever_waits_may_take_what_a_step_frees() -> None:
+    """As above y (2) would leave n2 for n3, and a (3) n1 for n2. Another pod waits for 2 cpus on n2: it is tried as
+    soon as n2 takes pods again, before a is evicted, and a fits nowhere then.
+    """
+    owned = pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
+    moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
+    nodes = [node("n1"), node("n2"), node("n3", cpu="2")]
+    for each in nodes[1:]:
+        each["metadata"]["labels"]["disk"] = "ssd"
+    objects = [*nodes, owned, moved, pod("z", "n2", "1"), waiting("4")]
+    assert moves(room(objects)) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
+    for priority in (-5, 5):
+        other = {"nodeSelector": {HOSTNAME: "n2"}, "preemptionPolicy": "Never", "priority": priority}
+        assert not room([*objects, pod("other", "", "2", {"kind": "ReplicaSet", "name": "other"}, **other)]).fits
+
+
+def test_a_node_that_was_cordoned_stays_so() -> None:
+    """y leaves a cordoned node for n3, so that new, which tolerates that, fits there."""
+    moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"})
+    objects = [node("n2", unschedulable=True), node("n3", cpu="2"), moved]
+    anywhere = {"tolerations": [{"operator": "Exists"}]}
+    report = room([*objects, waiting("4", **anywhere)])
+    assert moves(report) == [("d/y", "n2", "n3")]
+    assert [command.split()[1] for command in report.commands] == ["%s"]
+
+
+def test_commands_on_a_control_plane() -> None:
+    """Step by step, with controllers and scheduler running in between, until the pod runs."""
+    a, b = replica("web-5f-a", "n1", "2"), pod("other-5f-b", "n1", "1", {"kind": "ReplicaSet", "name": "other-5f"})
+    b["metadata"]["labels"] = {"app": "other", "pod-template-hash": "5f"}
+    new = pod("batch-5f-new", "", "4", {"kind": "ReplicaSet", "name": "batch-5f"})
+    new["metadata"]["labels"] = {"app": "batch", "pod-template-hash": "5f"}
+    objects = [node("n1"), node("n2", cpu="2"), node("n3", cpu="1"), a, b, new]
+    report = room(objects, "batch-5f-new")
+    assert len(report.moves) == 2
+    store = control_plane(objects, "d/batch-5f-new")
+    for command in report.commands:
+        kubectl.run(store, command)
+        run(store)
+        pending = [pod for pod in store.of_kind("Pod") if not pod["spec"].get("nodeName")]
+        assert [pod["metadata"]["labels"]["app"] for pod in pending] in ([], ["batch"])
+    where = {pod["metadata"]["labels"]["app"]: pod["spec"].get("nodeName") for pod in store.of_kind("Pod")}
+    assert where == {"batch": "n1", "web": "n2", "other": "n3"}
+    assert not store.objects[Key("Node", "", "n1")]["spec"].get("unschedulable")
+
+
+def member(name: str) -> Json:
+    """One of a gang, which wants 4 cpus."""
+    found = waiting("4", name)
+    found["metadata"]["labels"] = {"app": "batch", "scheduling.x-k8s.io/pod-group": "gang"}
+    return found
+
+
+def test_a_gang_gets_room_together_or_not_at_all() -> None:
+    """n3 takes one member as it is; the other gets n1, once a has gone to n2, as n3 is kept for the first.
+
+    Three members want 12 cpus, and 13 - 2 - 2 - 1 are free.
+    """
+    nodes = [node("n1"), node("n2"), node("n3", cpu="5")]
+    objects = [*nodes, replica("a", "n1", "2"), replica("b", "n2", "2"), pod("z", "n3", "1")]
+    report = room([*objects, member("m1"), member("m2")], "m1", "m2")
+    assert (report.fits, len(report.moves)) == (True, 1)
+    assert {placed.node for placed in report.placed} > {"n3"}
+    assert sum("uncordon" in command for command in report.commands) == 2
+    report = room([*objects, *(member(f"m{number}") for number in (1, 2, 3))], "m1", "m2", "m3")
+    assert (report.fits, report.moves, report.placed) == (False, (), ())
+    assert report.first_line()[0] == "No room found:"
+
+
+def test_the_plan_so_far_is_told_where_the_rest_of_the_pods_find_no_room() -> None:
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2")]
+    report = room([*objects, waiting("3", "new"), waiting("4", "more")], "new", "more")
+    assert (report.fits, len(report.moves), report.missing) == (False, 1, ("d/more",))
+    assert "These moves make room for a part of the pods." in RENDERERS["table"](report, Style())
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"schedulerName": "volcano"}, 'no profile serves scheduler name "volcano" (served: default-scheduler)'),
+        ({"schedulingGates": [{"name": "hold"}]}, "waiting for scheduling gates: [hold]"),
+    ],
+    ids=["another scheduler's", "gated"],
+)
+def test_no_move_helps_a_pod_that_no_node_is_looked_for(spec: Json, message: str) -> None:
+    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3", **spec)])
+    assert (report.fits, report.moves, report.searched, report.message) == (False, (), None, message)
+
+
+def test_one_for_which_there_is_no_room_does_not_keep_others_from_theirs() -> None:
+    """huge (9) is of more priority and fits on no node; without it 3 of 4 cpus are to be had as ever."""
+    pods = [replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("9", "huge", priority=9), waiting("3")]
+    report = room([node("n1"), node("n2"), *pods], "huge", "new")
+    assert (report.fits, report.missing) == (False, ("d/huge",))
+    assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
+
+
+def test_who_comes_first_in_the_queue_keeps_what_it_would_take() -> None:
+    """b is held, so that n1 alone can be emptied. Each of the pods wants all of it: the first in the queue gets it."""
+    wants = [waiting("4", "first", priority=9), waiting("4", "second", priority=8)]
+    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), *wants], "first", "second")
+    assert [placed.pod for placed in report.placed] == ["d/first"]
+    assert report.missing == ("d/second",)
+
+
+def test_others_that_take_the_room_first_are_told() -> None:
+    """Both want 2 cpus of n1. The rival comes first, so that a and b have to leave n1, for n2 and n3."""
+    nodes = [node("n1"), node("n2", cpu="2"), node("n3", cpu="2")]
+    there = [replica("a", "n1", "2"), replica("b", "n1", "2")]
+    own = {"nodeSelector": {HOSTNAME: "n1"}}
+    report = room([*nodes, *there, waiting("2", "rival", priority=0, **own), waiting("2", **own)])
+    assert (report.fits, len(report.moves)) == (True, 2)
+    assert [(placed.pod, placed.node) for placed in report.also_placed] == [("d/rival", "n1")]
+    page = RENDERERS["table"](report, Style())
+    assert "Other pods that wait, and get a node as well" in page
+
+
+def test_siblings_are_not_sent_away_and_said_to_stay() -> None:
+    """r repels its own by host, and one of them is on either node."""
+    apart = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}}
+    there = [replica("a", "n1", **spec), replica("b", "n2", **spec)]
+    report = room([node("n1"), node("n2"), *there, replica("new", "", **spec)])
+    assert (report.fits, report.moves) == (False, ())
+    assert [(held.why, held.pods) for held in report.held] == [("they are of its own workload", 2)]
+
+
+def test_a_pod_that_prefers_no_eviction_moves_last() -> None:
+    """b is of more priority, and moves rather than a, whose annotation asks not to; without b there is nobody else."""
+    a, b = replica("a", "n1", "2"), replica("b", "n2", "2", priority=3)
+    a["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
+    assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/b", "n2", "n1")]
+    b["metadata"].pop("ownerReferences")
+    assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/a", "n1", "n2")]
+
+
+def test_pods_of_two_budgets_stay_and_it_is_said_why() -> None:
+    """eviction.go answers 500 for such a pod, however much both budgets allow."""
+    second = budget(5)
+    second["metadata"]["name"] = "c"
+    report = room(
+        [node("n1"), node("n2"), budget(5), second, replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
+    )
+    assert (report.fits, report.moves) == (False, ())
+    assert [(held.why, held.pods) for held in report.held] == [
+        ("more than one PodDisruptionBudget selects them, which evictions do not support", 2)
+    ]

@@ -1,0 +1,130 @@
+"""Plans typed as they are printed, on a control plane with its controllers and its scheduler at work in between."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from control_plane import kubectl
+from control_plane.running import run
+from control_plane.store import Store
+from control_plane.world import control_plane
+from small import Json, budget, node, pod, pod_spec, replica, workload
+
+import kschedctl
+from kschedctl.cluster import Cluster
+from kschedctl.commands.make_room.room import RoomWishes
+
+GATES = {"GenericWorkload": True, "GangScheduling": True}
+EVICTION = re.compile(r"/namespaces/d/pods/(\S+)/eviction")
+
+
+def app_of(made: Json) -> str:
+    app: str = made["metadata"]["labels"]["app"]
+    return app
+
+
+def placed(store: Store) -> dict[str, list[str]]:
+    """The nodes of each workload's pods, "" for one that waits."""
+    where: dict[str, list[str]] = {}
+    for made in store.of_kind("Pod"):
+        where.setdefault(app_of(made), []).append(made["spec"].get("nodeName") or "")
+    return {app: sorted(nodes) for app, nodes in where.items()}
+
+
+def carry_out(
+    store: Store, commands: Iterable[str], wanted: str, gates: Mapping[str, bool] | None = None
+) -> list[dict[str, list[str]]]:
+    """Where all are after each command; nobody but the wanted ones is ever left without a node."""
+    after = []
+    for command in commands:
+        kubectl.run(store, command)
+        run(store, gates)
+        after.append(placed(store))
+        assert all(app == wanted or all(nodes) for app, nodes in after[-1].items())
+    assert not any(made["spec"].get("unschedulable") for made in store.of_kind("Node"))
+    return after
+
+
+def of_app(app: str, made: Json) -> Json:
+    made["metadata"]["labels"] = {"app": app, "pod-template-hash": "5f"}
+    made["metadata"]["ownerReferences"][0]["name"] = f"{app}-5f"
+    return made
+
+
+def owned(app: str, on: str, cpu: str, **spec: object) -> Json:
+    return of_app(app, pod(f"{app}-5f-x", on, cpu, {"kind": "ReplicaSet", "name": ""}, **spec))
+
+
+def chain() -> list[Json]:
+    """a (3) has to leave n1, but fits nowhere before y (2) has left n2 for n3."""
+    nodes, ssd = [node("n1"), node("n2"), node("n3", cpu="2")], {"disk": "ssd"}
+    for made in nodes[1:]:
+        made["metadata"]["labels"] |= ssd
+    z = pod("z", "n2", "1")
+    z["metadata"]["labels"] = {"app": "z"}
+    return [*nodes, owned("a", "n1", "3"), owned("y", "n2", "2", nodeSelector=ssd), z, owned("new", "", "4")]
+
+
+def test_the_plan_that_remedies_show() -> None:
+    report = kschedctl.remedies(Cluster.from_objects(chain()), "d/new-5f-x")
+    room = report.make_room
+    assert room is not None
+    assert room.first_line()[0] == "Move 2 pods:"
+    store = control_plane(chain(), "d/new-5f-x")
+    carry_out(store, room.commands, "new")
+    assert placed(store) == {"a": ["n2"], "y": ["n3"], "z": ["n2"], "new": ["n1"]}
+
+
+def test_all_replicas_of_a_deployment() -> None:
+    """Of three that want 3 cpus one fits as it is. a and b have to leave for n4, as the budget lets them."""
+    x = workload("Deployment", "x", {"replicas": 3}, pod_spec("3"))
+    running = [replica("web-5f-a", "n1", "2"), replica("web-5f-b", "n2", "2")]
+    objects = [node("n1"), node("n2"), node("n3"), node("n4", taints=[_taint()]), *running, budget(1)]
+    for made in running:
+        made["spec"]["tolerations"] = [{"key": "own", "operator": "Exists"}]
+    cluster = Cluster.from_objects(objects)
+    report = kschedctl.make_room(cluster, [{"apiVersion": "apps/v1", **x}])
+    assert (report.fits, len(report.moves), len(report.placed)) == (True, 2, 3)
+    store = control_plane(objects, "d/web-5f-a")
+    document = json.dumps({"apiVersion": "apps/v1", **x})
+    kubectl.run(store, f"printf %s {shlex.quote(document)} | kubectl apply -f -")
+    run(store)
+    assert Counter(placed(store)["x"]) == Counter(["", "", "n3"])
+    after = carry_out(store, report.commands, "x")
+    assert after[-1]["x"] == ["n1", "n2", "n3"]
+    assert after[-1]["web"] == ["n4", "n4"]
+    assert [EVICTION.search(command) is not None for command in report.commands].count(True) == 2
+
+
+def _taint() -> Json:
+    return {"key": "own", "effect": "NoSchedule"}
+
+
+def gang(*, count: int) -> list[Json]:
+    """A PodGroup, and as many pods that want 4 cpus each."""
+    metadata = {"name": "train", "namespace": "d"}
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata}
+    group["spec"] = {"schedulingPolicy": {"gang": {"minCount": count}}}
+    members = [pod(f"train-{i}", "", "4", schedulingGroup={"podGroupName": "train"}) for i in range(count)]
+    for made in members:
+        made["metadata"]["labels"] = {"app": "train"}
+    return [group, *members]
+
+
+def test_a_gang_of_kubernetes() -> None:
+    """n3 takes one member as it is; the other gets n1 once a has left it for n2."""
+    objects = [node("n1"), node("n2"), node("n3"), owned("a", "n1", "2"), owned("b", "n2", "2"), *gang(count=2)]
+    cluster = Cluster.from_objects(objects, feature_gates=GATES)
+    report = kschedctl.make_room(cluster, "d/train-0")
+    assert (report.fits, len(report.moves), set(report.pods)) == (True, 1, {"d/train-0", "d/train-1"})
+    store = control_plane(objects, "d/train-0")
+    run(store, GATES)
+    assert placed(store)["train"] == ["", ""]
+    after = carry_out(store, report.commands, "train", GATES)
+    assert all(nodes["train"] == ["", ""] for nodes in after[:-2])
+    assert "" not in after[-1]["train"]
+    assert not kschedctl.make_room(cluster, "d/train-0", RoomWishes(keep="app in (a, b)")).fits

@@ -1,0 +1,151 @@
+"""Devices of claims that are spread over nodes: named, and mended by moves; expected values by hand."""
+
+from __future__ import annotations
+
+import pytest
+from claimed_devices import CLASS, claiming, offered, shared_claim, template
+from control_plane import kubectl
+from control_plane.running import run
+from control_plane.world import control_plane
+from small import HOSTNAME, Json, node
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.make_room import search
+from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom
+from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+
+
+def room(*objects: Json, **wishes: int) -> MakeRoom:
+    return make_room(Cluster.from_objects([*objects, CLASS]), ["d/new"], RoomWishes(**wishes))
+
+
+def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
+    return [(move.pod, move.source, move.target) for move in report.moves]
+
+
+def big(*names: str) -> list[Json]:
+    return [node(name, cpu="64") for name in names]
+
+
+def two_nodes() -> list[Json]:
+    """Of four devices on each, two are taken."""
+    held = claiming("a", 2, ["n1-0", "n1-1"], "n1", priority=5), claiming("b", 2, ["n2-0", "n2-1"], "n2")
+    return [*big("n1", "n2"), offered("n1", 4), offered("n2", 4), *held[0], *held[1]]
+
+
+def test_four_devices_of_a_node_once_a_pod_with_two_has_moved() -> None:
+    report = room(*two_nodes(), *claiming("new", 4))
+    assert moves(report) == [("d/b", "n2", "n1")]
+    assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n2")]
+
+
+def test_fragmented_devices_are_named() -> None:
+    """Two are free on each node, and four are wanted; n3 has none at all."""
+    report = room(*two_nodes(), *big("n3"), *claiming("new", 4))
+    assert report.fragmented == (
+        FragmentedResource("devices for claim d/new-gpu, request r", requested=4, free=4, on_one=2, nodes=2),
+    )
+    shown = RENDERERS["table"](report, Style())
+    assert (
+        "Fragmented: devices for claim d/new-gpu, request r: 4 free on 2 nodes, 2 at most on one, 4 requested" in shown
+    )
+
+
+def test_named_also_where_nobody_may_move() -> None:
+    objects = two_nodes()
+    for made in objects:
+        if made["kind"] == "Pod":
+            made["metadata"]["ownerReferences"] = []
+    report = room(*objects, *claiming("new", 4))
+    assert (report.fits, [found.free for found in report.fragmented]) == (False, [4])
+
+
+def test_enough_on_one_node_is_not_fragmented() -> None:
+    """n1 has four free devices, but no cpu: that is what stands in the way."""
+    objects = [node("n1", cpu="1"), *big("n2"), offered("n1", 4), offered("n2", 2), *claiming("new", 4)]
+    objects[-1]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    assert [found.resource for found in room(*objects).fragmented] == []
+
+
+def test_devices_of_all_nodes_count_once() -> None:
+    """Three are free on a fabric that both nodes reach: less than four in all."""
+    objects = [*big("n1", "n2"), offered("fabric", 4, everywhere=True)]
+    report = room(*objects, *claiming("a", 1, ["fabric-0"], "n1"), *claiming("new", 4))
+    assert (report.fits, report.fragmented) == (False, ())
+
+
+def test_two_pods_leave_a_node_one_by_one() -> None:
+    """n1's pod has three, for which nobody else has room; n2's have one each, for which n1 has one and n3 two."""
+    objects = [*big("n1", "n2", "n3"), offered("n1", 4), offered("n2", 4), offered("n3", 2)]
+    pods = [("a", 3, "n1", ["n1-0", "n1-1", "n1-2"]), ("b", 1, "n2", ["n2-0"]), ("c", 1, "n2", ["n2-3"])]
+    for name, count, on, held in pods:
+        objects += claiming(name, count, held, on)
+    report = room(*objects, *claiming("new", 4))
+    assert {move.pod for move in report.moves} == {"d/b", "d/c"}
+    assert {move.target for move in report.moves} <= {"n1", "n3"}
+    assert [placed.node for placed in report.placed] == ["n2"]
+    assert not room(*objects, *claiming("new", 4), most=1).fits
+
+
+def test_a_claim_that_others_use_stays_where_it_is() -> None:
+    """a and b share two devices of n1: whoever leaves finds them there, and not elsewhere. c wants its node."""
+    users = [claiming(name, 2, (), "n1")[1] for name in "ab"]
+    pinned = claiming("c", 2, ["n2-1", "n2-2"], "n2", nodeSelector={HOSTNAME: "n2"})
+    objects = [*big("n1", "n2"), offered("n1", 4), offered("n2", 4), shared_claim(["n1-0", "n1-1"], users), *users]
+    report = room(*objects, *pinned, *claiming("new", 4))
+    assert (report.fits, report.moves) == (False, ())
+    assert report.first_line()[0] == "No room can be made:"
+
+
+@pytest.mark.parametrize("most_sequences", [1_000, 0])
+def test_devices_of_a_fabric_are_held_elsewhere(monkeypatch: pytest.MonkeyPatch, most_sequences: int) -> None:
+    """n1 reaches the four of the fabric, of which a pod on n2 has two: it gets two that n3 has by itself."""
+    monkeypatch.setattr(search, "MOST_SEQUENCES", most_sequences)
+    own = offered("aside", 2)
+    own["spec"]["nodeName"] = "n3"
+    objects = [node("n1"), *big("n2", "n3"), offered("fabric", 4, everywhere=True), own]
+    objects += claiming("a", 2, ["fabric-0", "fabric-1"], "n2")
+    report = room(*objects, *claiming("new", 4, nodeSelector={HOSTNAME: "n1"}))
+    assert moves(report) == [("d/a", "n2", "n3")]
+    objects.remove(own)
+    assert not room(*objects, *claiming("new", 4, nodeSelector={HOSTNAME: "n1"})).fits
+
+
+def test_where_it_goes_may_depend_on_who_is_tried_first() -> None:
+    """a has to leave n1, as new wants its cpu. Its two devices are the fabric's, for which a pod on b2 waits as well.
+
+    Is a tried first, it goes with them to b2, which is emptier; else there are two on b1.
+    """
+    own = offered("z-b1", 2)
+    own["spec"]["nodeName"] = "b1"
+    objects = [node("n1"), node("b1", cpu="8"), *big("b2"), offered("fabric", 2, everywhere=True), own]
+    held = claiming("a", 2, ["fabric-0", "fabric-1"], "n1")
+    waits = claiming("waits", 2, (), "", nodeSelector={HOSTNAME: "b2"})
+    new = claiming("new", 0, (), "", nodeSelector={HOSTNAME: "n1"})[1]
+    del new["spec"]["resourceClaims"]
+    new["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
+    report = room(*objects, *held, *waits, new)
+    assert moves(report) == [("d/a", "n1", "b2")]
+    assert report.moves[0].others == ("b1",)
+    assert "OR TO" in RENDERERS["table"](report, Style())
+
+
+def test_commands_on_a_control_plane() -> None:
+    objects = [*two_nodes(), CLASS, template(2), template(4), *claiming("new", 4)]
+    report = make_room(Cluster.from_objects(objects), ["d/new"], RoomWishes())
+    store = control_plane(objects, "d/new")
+    for command in report.commands:
+        kubectl.run(store, command)
+        run(store)
+    where = {made["metadata"]["labels"]["app"]: made["spec"].get("nodeName") for made in store.of_kind("Pod")}
+    assert where == {"a": "n1", "b": "n1", "new": "n2"}
+    devices = [
+        [result["device"] for result in claim["status"]["allocation"]["devices"]["results"]]
+        for claim in store.of_kind("ResourceClaim")
+        if (claim.get("status") or {}).get("allocation")
+    ]
+    assert sorted(map(len, devices)) == [2, 2, 4]
+    assert len({device for held in devices for device in held}) == 8

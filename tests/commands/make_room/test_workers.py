@@ -1,0 +1,44 @@
+"""`make-room` with several workers finds what one finds; interrupted, it tells what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import pytest
+from interrupting import Interrupting
+from naive_cluster import MOST, WANTED, random_cluster
+from small import node, pod, replica
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.room import DraftTask, RoomWishes
+from kschedctl.replay.parallel import Crew, Workers
+
+
+@pytest.mark.parametrize("seed", [0, 5, 20, 33, 35, 60])
+def test_several_workers_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it fits as it is, one move helps, or two or three; plans are refused before one holds."""
+    rounds, judge = [0], Crew.results
+
+    def counted(crew: Crew[DraftTask, bool], tasks: Sequence[DraftTask]) -> Iterator[bool]:
+        rounds[0] += 1
+        return judge(crew, tasks)
+
+    monkeypatch.setattr(Crew, "results", counted)
+    cluster = Cluster.from_objects(random_cluster(Random(seed)))
+    alone = make_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST))
+    assert make_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST), workers=Workers(2)) == alone
+    assert rounds[0] > 0 or len(alone.moves) < 2
+
+
+@pytest.mark.parametrize("workers", [Workers(1), Workers(2)])
+def test_an_interruption_tells_what_was_found(workers: Workers) -> None:
+    """Three pods of 3 cpus, for each of which one of 2 cpus has to move: two have their plans when it ends."""
+    nodes = [node(f"n{i}", cpu="4" if i < 3 else "2") for i in range(6)]
+    running = [replica(name, f"n{i}", "2") for i, name in enumerate("abc")]
+    cluster = Cluster.from_objects([*nodes, *running, *[pod(f"w{i}", "", "3") for i in range(3)]])
+    report = make_room(cluster, ["d/w0", "d/w1", "d/w2"], workers=workers, progress=Interrupting(2))
+    assert report.interrupted
+    assert [(placed.pod, placed.node) for placed in report.placed] == [("d/w0", "n0"), ("d/w1", "n1")]
+    assert len(report.moves) == 2

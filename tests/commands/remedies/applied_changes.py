@@ -1,0 +1,36 @@
+"""Remedies as their report tells them, each applied to the documents and tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from applied import Json, apply
+
+import kschedctl
+from kschedctl.cluster import Cluster
+from kschedctl.commands.remedies import remedies
+from kschedctl.commands.remedies.report import Remedies
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.reports.remedy import Remedy
+
+ASKED = "d/asked"
+
+
+def found(documents: list[Json], most: int = 1, gates: Mapping[str, bool] | None = None) -> Remedies:
+    """The remedies for the pod that is asked about, each of them tried."""
+    report = remedies(Cluster.from_objects(documents, feature_gates=gates), ASKED, RemedyWishes(most))
+    for remedy in report.remedies:
+        assert_helps(documents, remedy, gates)
+    return report
+
+
+def assert_helps(documents: list[Json], remedy: Remedy, gates: Mapping[str, bool] | None) -> None:
+    """With its changes made and everything read afresh, the pod fits just the nodes that it opens."""
+    afresh = Cluster.from_objects(apply(remedy, documents), feature_gates=gates)
+    answer = kschedctl.explain(afresh, ASKED)
+    if remedy.victims:
+        assert answer.preemption is not None
+        assert (answer.preemption.chosen,) == remedy.opens, remedy.summary
+    else:
+        assert answer.verdict == "Schedulable", remedy.summary
+        assert sorted(answer.feasible) == sorted(remedy.opens), remedy.summary

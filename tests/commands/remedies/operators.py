@@ -1,0 +1,145 @@
+"""An operator who makes a remedy on a control plane: types its commands, or has done what only systems do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from command_worlds import World
+from control_plane import kubectl
+from control_plane.running import run
+from control_plane.store import Json, Key, Store, patched
+from control_plane.validation import completed, creation_refusal
+from control_plane.workloads import ready, workload_of
+from control_plane.world import control_plane
+
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.commands.remedies import remedies
+from kschedctl.commands.remedies.report import Remedies
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.reports.remedy import Remedy
+
+OF_SYSTEMS = {"Node", "CSINode", "CSIStorageCapacity", "ResourceSlice"}
+"""Kinds that kubelets and drivers write."""
+
+
+class Operator:
+    """Asks about a pod of a control plane in which no other pod waits; each remedy is tried on a copy of it."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.asked = world, Key("Pod", *world.asked.split("/"))
+        alone = [each for each in world.documents if not _waits(each) or Key.of(each) == self.asked]
+        self.store = control_plane(alone, world.asked)
+        self._run(self.store)
+        if ready(self.store.read(self.asked)):  # something that works here does not work in the documents
+            self.store = control_plane(alone, world.asked)
+
+    def _run(self, store: Store) -> None:
+        run(store, self.world.gates, self.world.config)
+
+    def told(self) -> Remedies:
+        read = [each for each in self.store.documents() if each["kind"] in FIELDS]
+        cluster = Cluster.from_objects(read, self.world.config, self.world.gates, other_builds=True)
+        return remedies(cluster, self.world.asked, RemedyWishes(self.world.most))
+
+    def makes(self, remedy: Remedy) -> str:
+        """What is not as it was told; empty where all is. Raises RefusedError for a command that is refused."""
+        store = self.carry_out(remedy)
+        if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
+            return lost[0]
+        workload = workload_of(self.store, self.store.read(self.asked))
+        return self._seen(store, workload, sum(map(ready, pods_of(self.store, workload))), remedy)
+
+    def carry_out(self, remedy: Remedy) -> Store:
+        """Return a copy of the control plane on which the remedy was carried out. Raises RefusedError."""
+        store = self.store.copy()
+        _published(store, remedy)
+        for command in remedy.commands:
+            kubectl.run(store, command)
+            self._run(store)
+        for manifest in remedy.manifests:
+            assert creation_refusal(manifest), f"{manifest} is accepted before anybody completes it"
+            store.create(completed(manifest))
+        self._run(store)
+        return store
+
+    def is_placed(self, store: Store) -> bool:
+        """Return whether the pod has a node, or its workload has more pods with a node than before."""
+        if self.asked in store.objects:
+            return ready(store.read(self.asked))
+        workload = workload_of(self.store, self.store.read(self.asked))
+        assert workload is not None
+        before = sum(map(ready, pods_of(self.store, workload)))
+        after = sum(map(ready, pods_of(store, store.get(Key.of(workload)))))
+        return after > before or after == workload["spec"].get("replicas")
+
+    def accepts(self, remedy: Remedy) -> None:
+        """Its changes, as RFC 6902 operations, made by requests to the API server. Raises RefusedError."""
+        if remedy.needs_values:
+            return
+        store = self.store.copy()
+        for each in remedy.changes:
+            if "create" in each:
+                store.create(each["create"])
+            elif "delete" in each:
+                if _key(each["delete"]) in store.objects:  # else its owner is gone, and it is with it
+                    store.delete(_key(each["delete"]))
+            elif each.get("anew"):
+                new = patched(store.read(_key(each)), each["patch"], "json")
+                del store.objects[_key(each)]
+                store.create(new)
+            else:
+                store.patch(_key(each), each["patch"], "json", each.get("subresource", ""))
+
+    def _seen(self, store: Store, workload: Json | None, before: int, remedy: Remedy) -> str:
+        """The pod, or the first that came in its place, is on one of the nodes that were named."""
+        if self.asked in store.objects:
+            node = store.read(self.asked)["spec"].get("nodeName")
+            return "" if node in remedy.opens else f"the pod is on {node}, not on {remedy.opens}"
+        pods = pods_of(store, store.get(Key.of(workload))) if workload else []
+        names = {f"bound {Key.of(pod)} to {pod['spec']['nodeName']}" for pod in pods if ready(pod)}
+        first = next((line for line in store.log if line in names), "none")
+        placed, wanted = sum(map(ready, pods)), workload["spec"].get("replicas") if workload else None
+        if placed <= before and placed != wanted:
+            return f"{placed} pods of it have a node, {before} had one"
+        return "" if first.rpartition(" ")[2] in remedy.opens else f"{first}, not {remedy.opens}"
+
+
+def _waits(document: Json) -> bool:
+    return document["kind"] == "Pod" and not document["spec"].get("nodeName")
+
+
+def _published(store: Store, remedy: Remedy) -> None:
+    """What no command makes: drivers, kubelets and providers of nodes do it, or it comes about by waiting."""
+    alone = not remedy.manifests and not any(_changes(command) for command in remedy.commands)
+    for each in remedy.changes:
+        if "create" in each:
+            if alone or each["create"]["kind"] in OF_SYSTEMS:
+                store.create(each["create"])
+            continue
+        key = _key(each.get("delete", each))
+        waited = "delete" in each and key.kind == "Pod" and "deletionTimestamp" in store.read(key)["metadata"]
+        if "delete" in each and (alone or waited):
+            store.delete(key)
+        elif "patch" in each and (alone or key.kind in OF_SYSTEMS - {"Node"} or _is_repaired(key, remedy)):
+            store.objects[key] = patched(store.read(key), each["patch"], "json")
+
+
+def _is_repaired(key: Key, remedy: Remedy) -> bool:
+    return key.kind == "Node" and "RepairNode" in remedy.kinds
+
+
+def _changes(command: str) -> bool:
+    """Unless it is to be looked at, or waited for."""
+    return not command.startswith(("kubectl describe ", "kubectl wait "))
+
+
+def _key(named: Mapping[str, str]) -> Key:
+    return Key(named["kind"], named["namespace"], named["name"])
+
+
+def pods_of(store: Store, workload: Json | None) -> list[Json]:
+    """Of a Deployment those of all its ReplicaSets."""
+    if workload is None:
+        return []
+    sets = store.owned(workload, "ReplicaSet")
+    return [pod for each in (workload, *sets) for pod in store.owned(each)]

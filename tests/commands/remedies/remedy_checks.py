@@ -1,0 +1,138 @@
+"""What holds of the remedies that are found, checked by applying them to the documents and by brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
+from itertools import combinations
+
+from applied import Json, changed
+from remedy_worlds import ASKED, World
+
+import kschedctl
+from kschedctl.api.arrays import Row
+from kschedctl.commands.explain.report import Explanation
+from kschedctl.fixes.catalogue import against, everywhere, remedies_of
+from kschedctl.fixes.document import object_changes
+from kschedctl.fixes.search import RemedySearch, RemedyWishes
+from kschedctl.fixes.trial.changes import Fix
+from kschedctl.fixes.trial.trials import PREEMPTS, RemedyTrial, Trials
+from kschedctl.fixes.trial.tried_node import TriedNode
+from kschedctl.scheduler.scheduler import Scheduler
+
+
+def trials(world: World) -> Trials:
+    cluster = world.cluster()
+    pod = cluster.pod(*ASKED.split("/"))
+    assert pod is not None
+    return Trials(Scheduler(cluster), pod)
+
+
+def found(asked: Trials, most: int) -> list[RemedyTrial]:
+    search = RemedySearch(asked, against, everywhere, RemedyWishes(max_changes=most), seconds=1e9)
+    result = search.run()
+    assert search.exhausted
+    return result
+
+
+def afresh(world: World, trial: RemedyTrial) -> Explanation:
+    """The answer about the documents after the trial's changes."""
+    return kschedctl.explain(world.cluster(changed(world.documents, object_changes(trial.edits))), ASKED)
+
+
+def assert_all_hold(world: World, most: int = 2) -> int:
+    """Each remedy helps, and each of its changes is needed; how many there are."""
+    asked = trials(world)
+    remedies = found(asked, most)
+    sets = [frozenset(each.changes) for each in remedies]
+    assert not [(a, b) for a, b in combinations(sets, 2) if a <= b or b <= a]
+    for trial in remedies:
+        assert_helps(world, trial)
+        assert within_budgets(world, trial.changes)
+        assert moved_fit(world, trial), [change.text for change in trial.changes]
+        for fewer in combinations(trial.changes, len(trial.changes) - 1):
+            assert_helps_not(world, asked.of(fewer), any(change.kind == PREEMPTS for change in trial.changes))
+    return len(remedies)
+
+
+def assert_helps(world: World, trial: RemedyTrial) -> None:
+    answer = afresh(world, trial)
+    what = [change.text for change in trial.changes]
+    if trial.fits:
+        assert answer.verdict == "Schedulable", what
+        assert sorted(answer.feasible) == list(trial.opens), what
+    else:
+        assert answer.preemption is not None, what
+        assert answer.preemption.chosen == trial.nominated, what
+        assert answer.preemption.candidates[trial.nominated].victims == trial.victims, what
+
+
+def assert_helps_not(world: World, trial: RemedyTrial, preempting: bool) -> None:
+    answer = afresh(world, trial)
+    what = [change.text for change in trial.changes]
+    assert answer.verdict == "Unschedulable", what
+    if preempting and answer.preemption is not None:
+        assert not answer.preemption.chosen, what
+
+
+def within_budgets(world: World, changes: Iterable[Fix]) -> bool:
+    """No more pods of a budget go than it allows."""
+    gone = {each.edits[0].key.name for each in changes if each.kind in ("MovePod", "ScaleDown")}
+    pods = [pod["metadata"] for pod in world.of_kind("Pod") if pod["metadata"]["name"] in gone]
+    for budget in world.of_kind("PodDisruptionBudget"):
+        selected = budget["spec"]["selector"]["matchLabels"]
+        if sum(selected.items() <= pod["labels"].items() for pod in pods) > budget["status"]["disruptionsAllowed"]:
+            return False
+    return True
+
+
+def moved_fit(world: World, trial: RemedyTrial) -> bool:
+    """Whether each pod that moves fits where it goes to, once the asked one is on some node that takes it."""
+    documents = changed(world.documents, object_changes(trial.edits))
+    moves = [change.target for change in trial.changes if change.kind == "MovePod"]
+    return all(any(node in taking(world, documents, pod, on) for on in trial.opens) for pod, node in moves)
+
+
+def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tuple[str, ...]:
+    """The nodes that take a pod that has none yet."""
+    found = deepcopy(documents)
+    for each in found:
+        name = f"{each['metadata'].get('namespace')}/{each['metadata']['name']}"
+        if each["kind"] == "Pod" and name in (ASKED, pod):
+            each["spec"]["nodeName"] = asked_on if name == ASKED else ""
+    return kschedctl.explain(world.cluster(found), pod).feasible
+
+
+# -- brute force -------------------------------------------------------------------------------------------------------
+
+
+def space(asked: Trials) -> list[Fix]:
+    """All that the ways offer against anything that stands anywhere in the trial without changes."""
+    base = asked.base
+    offered: dict[Fix, None] = dict.fromkeys(everywhere(TriedNode(base, None)))
+    assert base.cycle is not None
+    for row in range(len(base.cycle.view.nodes)):
+        offered |= dict.fromkeys(_offered_at(TriedNode(base, Row(row))))
+    return list(offered)
+
+
+def _offered_at(tried: TriedNode) -> Iterator[Fix]:
+    for refusal in tried.refusals():
+        for way in remedies_of(refusal.plugin).ways:
+            yield from way(tried, refusal)
+
+
+def assert_none_is_missed(world: World) -> bool:
+    """Where brute force finds a set of one change, or of two, so does the search; whether it finds any."""
+    asked = trials(world)
+    changes = space(asked)
+    singles = [change for change in changes if asked.of((change,)).works]
+    sizes = {len(each.changes) for each in found(asked, 2)}
+    if singles:
+        assert 1 in sizes, [change.text for change in singles]
+    rest = [change for change in changes if change not in singles]
+    pairs = (pair for pair in combinations(rest, 2) if within_budgets(world, pair) and asked.of(pair).works)
+    pair = next((pair for pair in pairs if moved_fit(world, asked.of(pair))), None)
+    if pair:
+        assert 2 in sizes, ([change.text for change in pair], sizes)
+    return bool(singles or pair)

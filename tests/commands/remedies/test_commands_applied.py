@@ -1,0 +1,42 @@
+"""Every kind of remedy made with its own commands on a control plane that refuses what is immutable and rolls out."""
+
+from __future__ import annotations
+
+import pytest
+from command_worlds import World, worlds
+from operators import Operator
+
+from kschedctl.fixes.trial.prices import PRICES
+
+WORLDS: dict[str, World] = dict(worlds())
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_commands_do_what_was_replayed(name: str) -> None:
+    operator = Operator(WORLDS[name])
+    for remedy in operator.told().remedies:
+        operator.accepts(remedy)
+        assert operator.makes(remedy) == "", (remedy.summary, remedy.commands)
+
+
+TWO_CHANGES = (
+    *("lab/p15-pvc-wffc", "lab/p30-combined", "lab/p32-priority-too-low", "platform/ingress-nginx-7b4f6c9d85-wt7jd"),
+    *("two effects of one taint", "a request for the pod as a whole"),
+    "the volume on a tainted node is too small",
+)
+
+
+@pytest.mark.parametrize("name", TWO_CHANGES)
+def test_two_changes_do_not_undo_each_other(name: str) -> None:
+    operator = Operator(WORLDS[name]._replace(most=2))
+    two = [remedy for remedy in operator.told().remedies if len(remedy.kinds) == 2]
+    assert two
+    for remedy in two[:8]:
+        assert operator.makes(remedy) == "", (remedy.summary, remedy.commands)
+
+
+def test_every_kind_is_made_in_some_cluster() -> None:
+    made: set[str] = set()
+    for world in WORLDS.values():
+        made.update(kind for remedy in Operator(world).told().remedies for kind in remedy.kinds)
+    assert made == PRICES.keys()

@@ -1,0 +1,256 @@
+"""Remedies for devices: each is applied to the documents, these are read afresh, and the pod fits."""
+
+from __future__ import annotations
+
+import pytest
+from applied import Json
+from applied_changes import found
+from claim_documents import (
+    GPU,
+    allocated,
+    attributes,
+    claims,
+    device_class,
+    devices,
+    node,
+    pod,
+    request,
+    resource_claim,
+)
+
+from kschedctl.reports.remedy import Remedy
+
+ASKED = pod(**claims(g="want"))
+BIG = device_class("big", 'device.attributes["gpu.example.com"].model == "big"')
+BROKEN = {"taints": [{"key": "broken", "value": "yes", "effect": "NoExecute"}]}
+PICKY = request(selectors=[{"cel": {"expression": 'device.attributes["gpu.example.com"].model == "big"'}}])
+SMALL = attributes(model="small")
+RULE = {
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "maintenance"},
+    "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": BROKEN["taints"][0]},
+}
+SAME = [{"requests": ["r", "s"], "matchAttribute": "gpu.example.com/model"}]
+GOING = resource_claim("want", request())
+GOING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+N1 = [node("n1"), GPU]
+
+CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
+    "fewer devices than asked for": (
+        [*N1, devices("n1", {}, {}), resource_claim("want", request(count=3))],
+        {"FewerDevices": "Recreate ResourceClaim d/want, asking for 2 devices instead of 3 (request r)"},
+    ),
+    "not all devices are free": (
+        [
+            *N1,
+            devices("n1", {}, {}),
+            resource_claim("want", request(allocationMode="All", count=0)),
+            allocated(resource_claim("have", request()), "n1", "gpu-0"),
+        ],
+        {
+            "FewerDevices": "Recreate ResourceClaim d/want, asking for 1 device instead of all (request r)",
+            "FreeDevices": "Give the devices of ResourceClaim d/have back, which no pod uses",
+        },
+    ),
+    "a pod has the device": (
+        [
+            *N1,
+            devices("n1", {}),
+            resource_claim("want", request()),
+            allocated(resource_claim("have", request()), "n1", "gpu-0", users=("user",)),
+            pod("user", "n1", **claims(g="have")),
+        ],
+        {"StopPod": "Stop pod d/user"},
+    ),
+    "the device is on the second node": (
+        [
+            *N1,
+            node("n2"),
+            devices("n2", {}),
+            resource_claim("want", request()),
+            allocated(resource_claim("have", request()), "n2", "gpu-0", users=("user",)),
+            pod("user", "n2", **claims(g="have")),
+        ],
+        {"StopPod": "Stop pod d/user"},
+    ),
+    "the class selects others": (
+        [*N1, BIG, devices("n1", SMALL), resource_claim("want", request(of="big"))],
+        {"OtherDeviceClass": "Recreate ResourceClaim d/want with device class gpu instead of big (request r)"},
+    ),
+    "the claim selects others": (
+        [*N1, devices("n1", SMALL), resource_claim("want", PICKY)],
+        {"DropDeviceSelector": "Recreate ResourceClaim d/want, without the condition device.attributes["},
+    ),
+    "the device is tainted by its driver": (
+        [*N1, devices("n1", BROKEN), resource_claim("want", request())],
+        {
+            "TolerateDeviceTaint": "Recreate ResourceClaim d/want, tolerating the taint broken=yes:NoExecute of",
+            "UntaintDevices": "Have driver gpu.example.com remove the taint broken=yes:NoExecute from the devices of R",
+        },
+    ),
+    "the devices differ": (
+        [
+            *N1,
+            devices("n1", SMALL, attributes(model="big")),
+            resource_claim("want", request("r"), request("s"), constraints=SAME),
+        ],
+        {"DropDeviceConstraint": "Recreate ResourceClaim d/want, without the constraint that devices have the same"},
+    ),
+    "one request of two is filled": (
+        [*N1, device_class("net"), devices("n1", {}), resource_claim("want", request(), request("s"))],
+        {"DropDeviceRequest": "Recreate ResourceClaim d/want, without request "},
+    ),
+    "the claim is allocated on another node": (
+        [
+            *N1,
+            devices("n1", {}),
+            allocated(resource_claim("want", request()), "gone", "gpu-0"),
+        ],
+        {"FreeDevices": "Recreate ResourceClaim d/want, so that it gets devices where the pod goes"},
+    ),
+    "the class is not there": (
+        [*N1, devices("n1", {}), resource_claim("want", request(of="gpus"))],
+        {
+            "CorrectDeviceClass": "Recreate ResourceClaim d/want with device class gpu instead of gpus (request r)",
+            "CreateDeviceClass": "Create DeviceClass gpus for the devices of driver gpu.example.com",
+        },
+    ),
+    "the claim is not there": (
+        [*N1, devices("n1", {})],
+        {"CreateResourceClaim": "Create ResourceClaim d/want for one device of class gpu"},
+    ),
+    "the claim is misspelt": (
+        [*N1, devices("n1", {}), resource_claim("wants", request())],
+        {"CorrectClaim": "Use ResourceClaim wants instead of want, which does not exist"},
+    ),
+    "the claim is being deleted": (
+        [*N1, devices("n1", {}), GOING],
+        {"RemakeResourceClaim": "Recreate ResourceClaim d/want, which is being deleted"},
+    ),
+}
+
+
+def by_kind(documents: list[Json], most: int = 1) -> dict[str, Remedy]:
+    """The first of each kind."""
+    return {remedy.kinds[0]: remedy for remedy in reversed(found(documents, most).remedies)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cause_is_undone(name: str) -> None:
+    documents, wanted = CASES[name]
+    remedies = by_kind([*documents, ASKED])
+    for kind, begin in wanted.items():
+        assert remedies[kind].summary.startswith(begin)
+
+
+def test_devices_of_a_stopped_pod_are_given_back() -> None:
+    documents, _ = CASES["a pod has the device"]
+    stop = by_kind([*documents, ASKED])["StopPod"]
+    assert stop.weakens == "pod d/user is gone for good: no controller owns it"
+    assert stop.changes == (
+        {"delete": {"kind": "Pod", "namespace": "d", "name": "user"}},
+        {
+            "kind": "ResourceClaim",
+            "namespace": "d",
+            "name": "have",
+            "patch": [
+                {"op": "remove", "path": "/status/allocation"},
+                {"op": "remove", "path": "/status/reservedFor"},
+            ],
+        },
+    )
+
+
+def test_a_claim_that_was_made_for_a_stopped_pod_goes_with_it() -> None:
+    have = allocated(resource_claim("user-g", request(), owner="user"), "n1", "gpu-0", users=("user",))
+    user = pod("user", "n1", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    user["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "user-g"}]
+    documents = [*N1, devices("n1", {}), resource_claim("want", request()), have, user, ASKED]
+    deleted = [change["delete"]["kind"] for change in by_kind(documents)["StopPod"].changes]
+    assert deleted == ["Pod", "ResourceClaim"]
+
+
+def test_another_node_has_such_devices_too() -> None:
+    documents, _ = CASES["a pod has the device"]
+    more = by_kind([*documents, ASKED])["AddNode"]
+    assert more.opens == ("n1-more-0",)
+    created = [change["create"] for change in more.changes]
+    assert [each["kind"] for each in created] == ["Node", "ResourceSlice"]
+    assert created[1]["spec"]["pool"]["name"] == "n1-n1-more-0"
+
+
+def test_a_template_is_made_anew_with_its_claim() -> None:
+    template = {
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "t", "namespace": "d"},
+        "spec": {"spec": resource_claim("", request(count=2))["spec"]},
+    }
+    asked = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    waiting = [*N1, devices("n1", {}, {}), template, asked]
+    made = "Let the resourceclaim controller of kube-controller-manager make the claim of template t"
+    assert by_kind(waiting)["GenerateResourceClaim"].summary == made
+    asked["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "asked-g"}]
+    own = resource_claim("asked-g", request(count=2), owner="asked")
+    fewer = by_kind([*N1, devices("n1", {}), template, own, asked])["FewerDevices"]
+    what = "asking for 1 device instead of 2 (request r)"
+    assert fewer.summary == f"Recreate ResourceClaimTemplate d/t and the pod's claim, {what}"
+    assert [change["kind"] for change in fewer.changes] == ["ResourceClaimTemplate", "ResourceClaim"]
+    first, last = fewer.commands
+    assert first.startswith("kubectl patch resourceclaimtemplate -n d t --type=merge ")
+    assert first.endswith(" --dry-run=client -o json | kubectl replace --force -f -")
+    assert last == "kubectl delete resourceclaim -n d asked-g"  # its controller makes it again
+
+
+def test_a_template_that_is_not_there() -> None:
+    asked = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    create = by_kind([*N1, devices("n1", {}), asked])["CreateResourceClaimTemplate"]
+    assert create.summary == "Create ResourceClaimTemplate d/t for one device of class gpu"
+    assert len(create.commands) == 1
+    kinds = [change["create"]["kind"] if "create" in change else change["kind"] for change in create.changes]
+    assert kinds == ["ResourceClaimTemplate", "ResourceClaim", "Pod"]
+
+
+def test_a_claim_that_was_made_for_another_pod() -> None:
+    asked = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    asked["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "asked-g"}]
+    documents = [*N1, devices("n1", {}), resource_claim("asked-g", request(), owner="before"), asked]
+    remedy = by_kind(documents)["RemakeResourceClaim"]
+    assert remedy.commands == ("kubectl delete resourceclaim -n d asked-g",)
+
+
+def test_two_requests_take_two_changes() -> None:
+    documents = [*N1, devices("n1", {**SMALL, **BROKEN}), resource_claim("want", PICKY), ASKED]
+    kinds = {remedy.kinds for remedy in found(documents, 2).remedies}
+    assert ("DropDeviceSelector", "TolerateDeviceTaint") in kinds
+    assert not found(documents, 1).remedies
+
+
+# -- extended resources ------------------------------------------------------------------------------------------------
+
+
+def test_fewer_of_a_resource_that_devices_stand_for() -> None:
+    asked = pod()
+    asked["spec"]["containers"][0]["resources"] = {"requests": {"a.b/gpu": "3"}, "limits": {"a.b/gpu": "3"}}
+    gpu = device_class("gpu", 'device.driver == "gpu.example.com"', extendedResourceName="a.b/gpu")
+    remedy = by_kind([node("n1"), gpu, devices("n1", {}, {}), asked])["LowerRequest"]
+    assert remedy.summary == "Request 2 a.b/gpu instead of 3 in container c"
+
+
+def test_a_resource_that_no_node_has() -> None:
+    asked = pod()
+    asked["spec"]["containers"][0]["resources"] = {"requests": {"a.b/gpu": "1"}, "limits": {"a.b/gpu": "1"}}
+    remedy = by_kind([*N1, devices("n1", {}), asked])["BackResource"]
+    assert remedy.summary == "Let the devices of DeviceClass gpu stand for a.b/gpu"
+    (command,) = remedy.commands
+    assert command == (
+        """kubectl patch deviceclass gpu --type=merge -p '{"spec": {"extendedResourceName": "a.b/gpu"}}'"""
+    )
+
+
+def test_a_rule_that_taints_devices() -> None:
+    documents = [*N1, devices("n1", {}), resource_claim("want", request()), RULE, ASKED]
+    report = found(documents, gates={"DRADeviceTaintRules": True})
+    delete = next(remedy for remedy in report.remedies if remedy.kinds == ("DeleteDeviceTaintRule",))
+    assert delete.summary == "Delete DeviceTaintRule maintenance, which taints devices with broken=yes:NoExecute"
+    assert delete.commands == ("kubectl delete devicetaintrule maintenance",)
+    assert delete.weakens == "devices are no longer tainted with broken=yes:NoExecute"

@@ -1,0 +1,109 @@
+"""Remedies stand in the order in which an experienced operator would try them: ``operators_order.yaml``."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from golden_cases import SETTINGS, Json, family_lines
+
+from kschedctl import demo
+from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.attempt import stand_in_of
+from kschedctl.commands.explain.one_pod import explained
+from kschedctl.fixes.new_node import autoscaler_fixes, new_node
+from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
+from kschedctl.reports.remedy import Remedy
+from kschedctl.scheduler.scheduler import Scheduler
+
+RECORDING = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
+FIELD = Path(__file__).parents[2] / "field"
+NOW = "2026-06-01T00:00:00Z"
+NO_POD = "none"
+TABLE: dict[str, dict[str, Json]] = yaml.load(
+    (Path(__file__).parent / "operators_order.yaml").read_text(), yaml.CSafeLoader
+)
+PODS = [(source, name) for source, pods in TABLE.items() for name in pods]
+
+
+@cache
+def cluster_of(source: str) -> Cluster:
+    if source == "demo":
+        documents = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in demo.files()]
+        return Cluster.from_objects([found for document in documents for found in document["items"]])
+    if source == "queue":
+        with gzip.open(FIELD / "queue" / "waiting-73.json.gz", "rt", encoding="utf-8") as file:
+            return Cluster.from_objects(json.load(file)["items"])
+    with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
+        return Cluster.from_objects(json.load(file)["objects"])
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, all is tried."""
+    monkeypatch.setattr(RemedySearch, "_over", lambda search: search.trials.replayed > MOST_TRIALS)
+
+
+def question(source: str, name: str) -> tuple[Cluster, str, Given]:
+    """Return the cluster, the pod and the node groups of a row of the table.
+
+    Names of rows: ``namespace/name`` of a pod; ``family number`` of a golden case; ``file namespace/name`` of a field
+    situation, whose node groups are in ``groups.yaml`` beside the file.
+    """
+    if source == "golden":
+        family, number = name.split()
+        case = json.loads(family_lines(family)[int(number)])
+        settings = {key: case[field] for key, field in SETTINGS.items() if field in case}
+        return Cluster.from_objects(case["objects"], **settings), case["pod"], Given()
+    if source == "field":
+        file, pod = name.split()
+        groups = (FIELD / file).with_name("groups.yaml")
+        given = Given(yaml.load(groups.read_text(), yaml.CSafeLoader)["nodeGroups"]) if groups.exists() else Given()
+        items = yaml.load((FIELD / file).read_text(), yaml.CSafeLoader)["items"]
+        return Cluster.from_objects(items), pod, given
+    return cluster_of(source), name, Given()
+
+
+def offered(source: str, name: str) -> tuple[Remedy, ...]:
+    """Return the fixes that ``explain`` shows for a row of the table."""
+    cluster, pod, given = question(source, name)
+    if pod == NO_POD:
+        assert not any(not pod.spec.node_name for pod in cluster.pods)
+        return ()
+    asked = stand_in_of(Scheduler(cluster), pod)
+    return explained(
+        asked,
+        lambda asked: new_node(asked, NOW, given),
+        lambda asked, told: autoscaler_fixes(asked, told, NOW, given),
+        remedies=True,
+    ).remedies
+
+
+def test_the_table_covers_what_it_should_and_each_row_has_its_reason() -> None:
+    assert len(PODS) >= 60 + 16 + 30
+    assert len({name.split("/")[0] for name in TABLE["field"]}) == 16
+    assert len(TABLE["queue"]) >= 30
+    assert all(row["why"] for rows in TABLE.values() for row in rows.values())
+
+
+@pytest.mark.parametrize(("source", "name"), PODS)
+def test_remedies_stand_in_the_order_of_an_operator(source: str, name: str) -> None:
+    wanted, remedies = TABLE[source][name], offered(source, name)
+    kinds = list(dict.fromkeys("+".join(sorted(remedy.kinds)) for remedy in remedies))
+    order = ["+".join(sorted(each.split("+"))) for each in wanted["order"]]
+    assert kinds[: len(order)] == order, kinds
+    assert wanted["order"] or not kinds
+    assert not [each for each in wanted.get("never", ()) if any(is_offered(each, remedies))]
+
+
+def is_offered(unwanted: str, remedies: tuple[Remedy, ...]) -> Iterator[bool]:
+    """Whether a kind, or a kind with a word of its sentence, is among the remedies."""
+    kind, *words = unwanted.split()
+    return (kind in remedy.kinds and all(word in remedy.summary for word in words) for remedy in remedies)

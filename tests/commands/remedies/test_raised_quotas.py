@@ -1,0 +1,74 @@
+"""ElasticQuotas that stand in a pod's way are raised by no more than it needs, and it is tried again."""
+
+from __future__ import annotations
+
+from applied import Json, apply
+
+import kschedctl
+from kschedctl.cluster import Cluster
+from kschedctl.commands.remedies import remedies
+from kschedctl.commands.remedies.report import Remedies
+from kschedctl.fixes.search import RemedyWishes
+
+NAME = "CapacityScheduling"
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"plugins": {"preFilter": {"enabled": [{"name": NAME}]}, "reserve": {"enabled": [{"name": NAME}]}}}],
+}
+ALLOCATABLE = {"cpu": "16", "memory": "16Gi", "pods": "10"}
+NODE: Json = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": ALLOCATABLE}}
+
+
+def quota(namespace: str, least: Json, most: Json | None = None) -> Json:
+    spec = {"min": least} | ({"max": most} if most is not None else {})
+    return {"kind": "ElasticQuota", "metadata": {"name": "q", "namespace": namespace}, "spec": spec}
+
+
+def pod(key: str, requests: Json, on: str = "") -> Json:
+    namespace, name = key.split("/")
+    container = {"name": "c", "image": "c", "resources": {"requests": requests}}
+    spec = {"containers": [container], "schedulerName": "default-scheduler"} | ({"nodeName": on} if on else {})
+    return {"kind": "Pod", "metadata": {"namespace": namespace, "name": name}, "spec": spec}
+
+
+def read(documents: list[Json]) -> Cluster:
+    return Cluster.from_objects(documents, config=CONFIG, other_builds=True)
+
+
+def raised(*documents: Json, most: int = 1) -> Remedies:
+    """For a/web; with its changes made the pod fits n1."""
+    found = remedies(read([NODE, *documents]), "a/web", RemedyWishes(most))
+    for remedy in found.remedies:
+        answer = kschedctl.explain(read(apply(remedy, [NODE, *documents])), "a/web")
+        assert (answer.verdict, [*answer.feasible], remedy.opens) == ("Schedulable", ["n1"], ("n1",))
+    return found
+
+
+def test_the_max_is_raised_to_what_would_be_used() -> None:
+    """3 cpu are used and 2 wanted of 4; of memory, which the max does not name, it allows none."""
+    old, web = pod("a/old", {"cpu": "3"}, "n1"), pod("a/web", {"cpu": "2", "memory": "1Gi"})
+    (remedy,) = raised(quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "4"}), old, web).remedies
+    assert remedy.summary == "Raise the max of ElasticQuota a/q: cpu 5 instead of 4, memory 1Gi instead of 0"
+    change = '{"spec": {"max": {"cpu": "5", "memory": "1Gi"}}}'
+    assert remedy.commands == (f"kubectl patch elasticquota -n a q --type=merge -p '{change}'",)
+    assert not remedy.weakens
+
+
+def test_the_min_is_raised_by_what_all_quotas_lack() -> None:
+    """Of 3 + 4 guaranteed 6 are used, and 2500m more wanted."""
+    quotas = quota("a", {"cpu": "3"}), quota("b", {"cpu": "4"})
+    (remedy,) = raised(*quotas, pod("b/old", {"cpu": "6"}, "n1"), pod("a/web", {"cpu": "2500m"})).remedies
+    assert remedy.summary == "Raise the min of ElasticQuota a/q: cpu 4500m instead of 3"
+    assert remedy.weakens == "all ElasticQuotas together guarantee more"
+
+
+def test_both_where_both_are_in_the_way() -> None:
+    (remedy,) = raised(quota("a", {"cpu": "1"}, {"cpu": "1"}), pod("a/web", {"cpu": "2"}), most=2).remedies
+    assert remedy.kinds == ("RaiseQuotaMax", "RaiseQuotaMin")
+
+
+def test_amounts_are_not_rounded() -> None:
+    limits = {"cpu": "9", "memory": "1Mi"}
+    (remedy,) = raised(quota("a", {"cpu": "9", "memory": "9Gi"}, limits), pod("a/web", {"memory": "1500001"})).remedies
+    assert remedy.summary == "Raise the max of ElasticQuota a/q: memory 1500001 instead of 1Mi"

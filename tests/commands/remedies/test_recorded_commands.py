@@ -1,0 +1,114 @@
+"""Commands for the 73 waiting pods of a recorded cluster, all run on a control plane that refuses what a real one does.
+
+On the real cluster four of 67 commands were refused (``spec.nfs.path: FILL-IN``), a claim's volume was on a node that
+did not exist yet, and a selector that comes from a RuntimeClass was dropped from the pod, where admission put it back.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_worlds import World
+from control_plane.store import Key, owner
+from operators import OF_SYSTEMS, Operator
+
+from kschedctl.api.json_values import JsonDict
+from kschedctl.reports.remedy import Remedy
+
+Json = dict[str, Any]
+RECORDING = Path(__file__).parents[2] / "field" / "queue" / "waiting-73.json.gz"
+ITEMS: list[Json] = json.loads(gzip.decompress(RECORDING.read_bytes()))["items"]
+LIKE_TINY_3 = ("sim/tiny-4", "sim/tiny-5", "sim/tiny-6", "sim/tiny-7")
+
+
+def one_pod_of_each_workload() -> list[str]:
+    pods: dict[Any, str] = {}
+    for item in ITEMS:
+        if item["kind"] == "Pod" and not item["spec"].get("nodeName"):
+            name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+            controller = owner(item)
+            if name not in LIKE_TINY_3:
+                pods.setdefault(controller["uid"] if controller else name, name)
+    return list(pods.values())
+
+
+PODS = one_pod_of_each_workload()
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_every_command_is_accepted_and_places_the_pod(name: str) -> None:
+    """All fixes of one change; the slowest pods take seconds, as their fixes are replayed with all that waits."""
+    operator = Operator(World(ITEMS, name))
+    for remedy in operator.told().remedies:
+        operator.accepts(remedy)
+        assert operator.is_placed(operator.carry_out(remedy)), (remedy.summary, remedy.commands)
+
+
+PAIRS = ("pend/pvc-missing", "pend/pvc-nosc", "pend/pvc-topo", "pend/pvc-cpu", "pend/runtime-gv", "pend/sel-host")
+"""Pods whose fixes of two changes were refused, or left them waiting, on the real cluster."""
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_changes_place_the_pod(name: str) -> None:
+    operator = Operator(World(ITEMS, name, 2))
+    pairs = [remedy for remedy in operator.told().remedies if len(remedy.kinds) == 2]
+    for remedy in pairs[:8]:
+        operator.accepts(remedy)
+        assert operator.is_placed(operator.carry_out(remedy)), (remedy.summary, remedy.commands)
+
+
+def made_up_names(remedy: Remedy) -> list[str]:
+    created = (change["create"] for change in remedy.changes if "create" in change)
+    nodes = [document for document in created if isinstance(document, dict) and document["kind"] == "Node"]
+    return [Key.of(node).name for node in nodes]
+
+
+def created_kind(change: JsonDict) -> str:
+    created = change.get("create")
+    return str(created["kind"]) if isinstance(created, dict) else ""
+
+
+@pytest.mark.parametrize("name", ["pend/sel-host", "pend/pvc-cpu", "pend/sts-local-0"])
+def test_no_fix_names_a_node_that_it_adds(name: str) -> None:
+    """Nobody knows the name of a node before it is there, so no command, selector or volume may contain it."""
+    adding = [remedy for remedy in Operator(World(ITEMS, name, 2)).told().remedies if "AddNode" in remedy.kinds]
+    for remedy in adding:
+        by_people = [change for change in remedy.changes if created_kind(change) not in {*OF_SYSTEMS, "Pod"}]
+        written = json.dumps([by_people, remedy.commands, remedy.manifests, remedy.summary])
+        assert not [made_up for made_up in made_up_names(remedy) if made_up in written], remedy.summary
+
+
+def test_a_selector_of_a_runtime_class_is_not_dropped_from_the_pod() -> None:
+    """Admission would put it back: the pod may use another RuntimeClass, which also adds its overhead."""
+    told = Operator(World(ITEMS, "pend/runtime-gv")).told()
+    (remedy,) = told.remedies
+    assert (remedy.kinds, remedy.summary) == (("OtherRuntimeClass",), "Use RuntimeClass kata instead of gvisor")
+    assert {"runtimeClassName": "kata", "overhead": {"cpu": "250m", "memory": "160Mi"}}.items() <= (
+        remedy.owner_patch["spec"].items()  # type: ignore[union-attr]
+    )
+    line = "another node selector: RuntimeClass gvisor asks for sandbox=gvisor, and admission puts that back"
+    assert line in told.impossible
+
+
+def test_replacing_a_job_says_what_is_deleted_with_it() -> None:
+    """8 pods of Job batch/crunch run and 2 wait: kubectl replace --force deletes them all."""
+    operator = Operator(World(ITEMS, "batch/crunch-2rfjp"))
+    told = [remedy for remedy in operator.told().remedies if any("replace --force" in c for c in remedy.commands)]
+    assert told
+    for remedy in told:
+        assert "Job batch/crunch is deleted and created anew" in (remedy.weakens or "")
+
+
+def test_a_pod_is_moved_by_the_eviction_api() -> None:
+    """A deletion would ignore PodDisruptionBudgets."""
+    remedies = Operator(World(ITEMS, "batch/crunch-2rfjp")).told().remedies
+    (move,) = (remedy for remedy in remedies if remedy.kinds == ("MovePod",))
+    cordon, evict, wait, uncordon = move.commands
+    assert cordon.startswith("kubectl cordon general-")
+    assert " | kubectl create --raw /api/v1/namespaces/shop/pods/" in evict
+    assert wait.endswith("--timeout=5m")
+    assert uncordon == cordon.replace("cordon", "uncordon")

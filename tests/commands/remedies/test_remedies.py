@@ -1,0 +1,244 @@
+"""The document of remedies: what is found, in which order, and that anybody who applies it sees the pod schedule."""
+
+from __future__ import annotations
+
+import pytest
+from applied import apply
+from small import ZONE, Json, node, pod, replica, spread, workload
+
+from kschedctl import Cluster, remedies
+from kschedctl.commands.explain.attempt import explain, explain_stand_in, stand_in_of
+from kschedctl.commands.explain.fixes import with_remedies
+from kschedctl.errors import UsageError
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.scheduler.scheduler import Scheduler
+
+TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
+
+
+def tainted(*more: Json) -> list[Json]:
+    """n1 is full, n2 for others, n3 cordoned: two ways for the author, two for the operator."""
+    return [
+        node("n1", cpu="1"),
+        node("n2", taints=[TEAM]),
+        node("n3", unschedulable=True),
+        pod("p", cpu="2"),
+        *more,
+    ]
+
+
+def kinds(documents: list[Json], key: str = "d/p", wishes: RemedyWishes = RemedyWishes()) -> list[tuple[str, ...]]:
+    return [each.kinds for each in remedies(Cluster.from_objects(documents), key, wishes).remedies]
+
+
+def test_what_keeps_the_workload_comes_first_and_what_weakens_a_guarantee_last() -> None:
+    """A node more like n1 is too small, one like n2 is for others; one like n3 is not cordoned yet."""
+    assert kinds(tainted(), wishes=RemedyWishes(1)) == [
+        ("Uncordon",),
+        ("AddNode",),
+        ("Tolerate",),
+        ("LowerRequest",),
+        ("RemoveTaint",),
+    ]
+
+
+def test_each_remedy_applied_to_the_documents_lets_the_pod_schedule_where_it_says() -> None:
+    documents = tainted(pod("other", "n1", "500m"))
+    found = remedies(Cluster.from_objects(documents), "d/p").remedies
+    assert len(found) >= 5
+    for remedy in found:
+        after = explain(Cluster.from_objects(apply(remedy, documents)), "d/p")
+        assert (after.verdict, tuple(sorted(after.feasible))) == ("Schedulable", remedy.opens), remedy.summary
+
+
+def test_only_what_is_wished_for() -> None:
+    documents = tainted()
+    assert kinds(documents, wishes=RemedyWishes(1, by="operator")) == [("Uncordon",), ("AddNode",), ("RemoveTaint",)]
+    assert kinds(documents, wishes=RemedyWishes(1, only=frozenset({"Tolerate"}))) == [("Tolerate",)]
+    without = RemedyWishes(1, without=frozenset({"Tolerate", "Uncordon"}))
+    assert kinds(documents, wishes=without) == [("AddNode",), ("LowerRequest",), ("RemoveTaint",)]
+
+
+def test_two_changes_where_one_is_not_enough_and_none_that_is_not_needed() -> None:
+    documents = [node("n1", cpu="1", taints=[TEAM]), pod("p", cpu="2")]
+    assert kinds(documents, wishes=RemedyWishes(1)) == []
+    found = kinds(documents, wishes=RemedyWishes(2))
+    assert {frozenset(each) for each in found} == {
+        frozenset({"Tolerate", "LowerRequest"}),
+        frozenset({"Tolerate", "AddNode"}),
+        frozenset({"RemoveTaint", "LowerRequest"}),
+    }
+
+
+def test_why_a_kind_of_remedy_cannot_exist() -> None:
+    documents = [node("n1", cpu="31500m"), pod("p", cpu="64")]
+    report = remedies(Cluster.from_objects(documents), "d/p")
+    assert report.impossible == (
+        "room: no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5",
+        "another PriorityClass: none but the system's above its priority of 0 lets pods preempt",
+    )
+    assert [each.summary for each in report.remedies] == [
+        "Add a node like n1 (pool p), but with 64 of cpu",
+        "Request 31500m cpu instead of 64 in container c",
+    ]
+
+
+def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
+    """3 cores, and a half for the agent's pod there: 4."""
+    agent = pod("agent-x", "n1", "500m", owner={"kind": "DaemonSet", "name": "agent"})
+    documents = [node("n1", cpu="2"), agent, pod("p", cpu="3")]
+    wishes = RemedyWishes(1, only=frozenset({"AddNode"}))
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
+    assert found.summary == "Add a node like n1 (pool p), but with 4 of cpu"
+    assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
+
+
+def test_no_further_node_where_a_pod_of_each_node_has_the_port() -> None:
+    port = {"ports": [{"containerPort": 1, "hostPort": 9100}]}
+    agent = pod("agent-x", "n1", owner={"kind": "DaemonSet", "name": "agent"}, containers=[{"name": "c", **port}])
+    documents = [node("n1"), agent, pod("p", containers=[{"name": "c", **port}])]
+    assert kinds(documents, wishes=RemedyWishes(1)) == [("OtherHostPort",), ("DropHostPort",)]
+
+
+HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+BY_CLASS = RemedyWishes(1, only=frozenset({"UsePriorityClass"}))
+
+
+def test_another_class_says_whom_it_costs_and_that_the_scheduler_evicts_them() -> None:
+    documents = [node("n1", cpu="2"), pod("equal", "n1", "2", priority=10), pod("p", cpu="2", priority=10), HIGH]
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
+    assert (found.opens, found.victims) == (("n1",), ("d/equal",))
+    assert found.weakens == "it goes before pods of lower priority; evicts d/equal (no controller owns d/equal)"
+    after = explain(Cluster.from_objects(apply(found, documents)), "d/p")
+    assert after.preemption is not None
+    assert (after.verdict, after.preemption.chosen) == ("Unschedulable", "n1")
+
+
+def test_a_budget_that_is_broken_by_an_eviction_is_told() -> None:
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    owned = pod("equal", "n1", "2", {"kind": "ReplicaSet", "name": "other"}, priority=10)
+    documents = [node("n1", cpu="2"), owned, pod("p", cpu="2", priority=10), HIGH, budget]
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
+    assert found.weakens == (
+        "it goes before pods of lower priority; evicts d/equal (1 of them against a PodDisruptionBudget), which stays"
+        " Pending"
+    )
+
+
+def test_no_other_class_for_a_pod_that_preempts_as_it_is() -> None:
+    documents = [node("n1", cpu="2"), pod("lower", "n1", "2", priority=0), pod("p", cpu="2", priority=10), HIGH]
+    report = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS)
+    assert (report.remedies, [line for line in report.impossible if "PriorityClass" in line]) == ((), [])
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "CronJob"])
+def test_a_manifest_is_changed_where_it_is_written(kind: str) -> None:
+    template = {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}}]}
+    manifest = workload(kind, template=template)
+    if kind == "CronJob":
+        template |= {"restartPolicy": "Never"}
+        manifest["spec"] = {
+            "schedule": "@daily",
+            "jobTemplate": {"spec": {"template": manifest["spec"]["template"]}},
+        }
+    cluster = Cluster.from_objects([node("n1", taints=[TEAM])])
+    report = remedies(cluster, manifest, RemedyWishes(1, only=frozenset({"Tolerate"})))
+    (changed,) = apply(report.remedies[0], [manifest])
+    assert explain(cluster, manifest).verdict == "Unschedulable"
+    assert explain(cluster, changed).verdict == "Schedulable"
+    assert {**changed, "spec": None} == {**manifest, "spec": None}
+
+
+def test_a_bare_manifest_is_changed_as_it_is_written() -> None:
+    manifest = pod("p", cpu="2")
+    del manifest["metadata"]["uid"]
+    del manifest["status"], manifest["spec"]["nodeName"]
+    cluster = Cluster.from_objects([node("n1", taints=[TEAM])])
+    for remedy in remedies(cluster, manifest, RemedyWishes(1, by="author")).remedies:
+        (changed,) = apply(remedy, [manifest])
+        assert explain(cluster, changed).verdict == "Schedulable"
+
+
+def test_the_command_patches_what_makes_the_pod() -> None:
+    documents = [node("n1", taints=[TEAM]), replica("r")]
+    found = remedies(Cluster.from_objects(documents), "d/r", RemedyWishes(1, by="author")).remedies[0]
+    assert found.owner == "Deployment d/web"
+    toleration = {"key": "team", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
+    assert found.owner_patch == {"spec": {"template": {"spec": {"tolerations": [toleration]}}}}
+    assert found.commands[0].startswith("kubectl patch deployment -n d web --type strategic -p '{")
+
+
+def test_lists_that_a_strategic_merge_would_merge_are_replaced() -> None:
+    """topologySpreadConstraints are merged by topologyKey: the old one would stay."""
+    documents = [node("n1", zone="a"), node("n2", zone="b", cpu="0"), replica("q", "n1"), replica("r", **spread(ZONE))]
+    wishes = RemedyWishes(1, only=frozenset({"ScheduleAnyway"}))
+    (found,) = remedies(Cluster.from_objects(documents), "d/r", wishes).remedies
+    (directive, constraint) = found.owner_patch["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert (directive, constraint["whenUnsatisfiable"]) == ({"$patch": "replace"}, "ScheduleAnyway")
+
+
+def test_what_cannot_be_patched_in_place_is_made_anew() -> None:
+    """Only tolerations may be added to a pod; a Job's template stays as it was made."""
+    for owner in (None, {"kind": "Job", "name": "j"}):
+        documents = [node("n1", cpu="1"), pod("p", cpu="2", owner=owner)]
+        (lower,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
+        (command,) = lower.commands
+        assert command.startswith(f"kubectl patch {'job' if owner else 'pod'} -n d ")
+        assert command.endswith(" --dry-run=client -o json | kubectl replace --force -f -")
+    documents = [node("n1", taints=[TEAM]), pod("p")]
+    (tolerate,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
+    assert tolerate.commands[0].startswith("kubectl patch pod -n d p ")
+
+
+def test_pods_that_need_none() -> None:
+    """One that fits, runs, or is held back: the verdict says it, and nothing is searched."""
+    gated = pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    cluster = Cluster.from_objects([node("n1"), pod("fits"), pod("runs", "n1"), gated])
+    for name, verdict in (("fits", "Schedulable"), ("runs", "Bound"), ("gated", "Gated")):
+        report = remedies(cluster, f"d/{name}")
+        assert (report.verdict, report.remedies, report.searched) == (verdict, (), None)
+        assert report.headline
+    with pytest.raises(UsageError, match='pod "d/none" not found'):
+        remedies(cluster, "d/none")
+
+
+def test_a_pod_that_no_profile_serves() -> None:
+    documents = [node("n1"), pod("p", schedulerName="mine")]
+    (found,) = remedies(Cluster.from_objects(documents), "d/p").remedies
+    assert found.kinds == ("OtherScheduler",)
+    assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
+
+
+def test_an_explanation_ends_in_the_best_of_the_smallest() -> None:
+    asked = stand_in_of(Scheduler(Cluster.from_objects(tainted())), "d/p")
+    report = with_remedies(explain_stand_in(asked), asked)
+    assert [each.kinds for each in report.remedies][:2] == [("Uncordon",), ("AddNode",)]
+    assert all(len(each.kinds) == 1 for each in report.remedies)
+    assert len(report.remedies) == 5
+
+
+def test_alternatives_are_told_once() -> None:
+    documents = [
+        node("n1", unschedulable=True),
+        node("n2", unschedulable=True, taints=[{**TEAM, "effect": "PreferNoSchedule"}]),
+    ]
+    documents.append(pod("p"))
+    first = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1)).remedies[0]
+    assert (first.summary, first.alternatives) == ("Uncordon node n1, after finding out why it is cordoned", ("n2",))
+
+
+def test_the_largest_request_that_fits_is_told_although_it_fits_fewer_nodes() -> None:
+    documents = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu="3010m"), pod("p", cpu="4")]
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
+    assert (found.summary, found.opens) == ("Request 3010m cpu instead of 4 in container c", ("n3",))
+
+
+def test_nothing_is_said_of_classes_that_nobody_read() -> None:
+    """The documents are no lists: other classes may exist."""
+    cluster = Cluster.from_objects([node("n1", cpu="1"), pod("p", cpu="2")], assume_complete=False)
+    assert not [line for line in remedies(cluster, "d/p").impossible if "PriorityClass" in line]

@@ -1,0 +1,288 @@
+"""What is not offered although the scheduler would be content, and what comes before it."""
+
+from __future__ import annotations
+
+import pytest
+from small import HOSTNAME, Json, node, pod
+
+from kschedctl import Cluster, remedies
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.trial.prices import OF_KINDS, PRICES
+from kschedctl.reports.remedy import Remedy
+
+ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
+TAINT = "node.kubernetes.io/"
+
+
+def offered(*documents: Json, most: int = 1) -> list[Remedy]:
+    return list(remedies(Cluster.from_objects(list(documents)), "d/p", RemedyWishes(most)).remedies)
+
+
+def kinds(*documents: Json, most: int = 1) -> list[str]:
+    return ["+".join(each.kinds) for each in offered(*documents, most=most)]
+
+
+def labelled(name: str, **labels: str) -> Json:
+    found = node(name)
+    found["metadata"]["labels"] |= labels
+    return found
+
+
+def of_arch(name: str, arch: str, os: str = "linux") -> Json:
+    found = node(name)
+    found["metadata"]["labels"] |= {ARCH: arch, OS: os}
+    return found
+
+
+def test_every_kind_has_one_price() -> None:
+    assert sorted(kind for of_price in OF_KINDS.values() for kind in of_price) == sorted(PRICES)
+
+
+@pytest.mark.parametrize(("key", "value"), [(ARCH, "arm64"), (OS, "windows")])
+def test_what_an_image_is_built_for_is_no_typo(key: str, value: str) -> None:
+    """arm64 is as near to amd64 as a typo would be."""
+    found = offered(of_arch("n1", "amd64"), pod("p", nodeSelector={key: value}))
+    assert {each.kinds for each in found} == {("OtherSelector",), ("DropSelector",)}
+    assert {each.weakens for each in found} == {
+        f"its image would run on nodes that are not {value}: it must be built for those, too"
+    }
+    expression = {"key": key, "operator": "In", "values": [value]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    found = offered(of_arch("n1", "amd64"), pod("p", affinity=affinity))
+    assert {each.kinds[0] for each in found} == {"WidenNodeAffinity", "DropNodeAffinity", "SoftenNodeAffinity"}
+    assert all(each.weakens and "must be built for those" in each.weakens for each in found)
+
+
+def test_another_name_of_the_same_architecture_is_corrected() -> None:
+    first = offered(of_arch("n1", "amd64"), of_arch("n2", "arm64"), pod("p", nodeSelector={ARCH: "x86_64"}))[0]
+    assert (first.kinds, first.opens, first.weakens) == (("CorrectSelector",), ("n1",), None)
+
+
+@pytest.mark.parametrize(
+    "state", ["not-ready", "unreachable", "out-of-service", "network-unavailable", "disk-pressure"]
+)
+def test_a_node_that_is_not_ready_is_repaired(state: str) -> None:
+    broken = node("n1", taints=[{"key": TAINT + state, "effect": "NoSchedule"}])
+    (repair, add) = offered(broken, pod("p"))
+    assert (repair.kinds, repair.summary) == (("RepairNode",), f"Get node n1 ready again ({state})")
+    assert repair.commands == ("kubectl describe node n1",)
+    assert add.kinds == ("AddNode",)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["node.cloudprovider.kubernetes.io/uninitialized", "node.cilium.io/agent-not-ready", "karpenter.sh/unregistered"],
+)
+def test_a_node_that_is_starting_is_waited_for(key: str) -> None:
+    taints = [{"key": key, "effect": "NoSchedule"}, {"key": TAINT + "not-ready", "effect": "NoSchedule"}]
+    first = offered(node("n1", taints=taints), node("n2", unschedulable=True), pod("p"))[0]
+    assert (first.kinds, first.summary) == (
+        ("Wait",),
+        f"Wait until node n1 is set up ({key.partition('/')[2]}, not-ready)",
+    )
+
+
+def test_nodes_that_nobody_initialized_wait_for_the_cloud_controller_manager() -> None:
+    taint = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
+    nodes = [node(name, taints=[taint]) for name in ("n1", "n2")]
+    assert kinds(*nodes, pod("p")) == ["StartCloudController"]
+
+
+def test_a_toleration_of_one_pool_is_not_corrected_to_another() -> None:
+    """The pod tolerates pool db, which is full; pool web is another."""
+    pools = [node(name, taints=[{"key": "dedicated", "value": name, "effect": "NoSchedule"}]) for name in ("db", "web")]
+    full = pod("full", "db", "4")
+    asked = pod("p", tolerations=[{"key": "dedicated", "value": "db", "effect": "NoSchedule"}])
+    assert not [each for each in offered(*pools, full, asked) if "correct" in each.summary.lower()]
+
+
+def test_a_pool_that_the_pod_chose_is_tolerated_first() -> None:
+    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    pool = labelled("n1", pool="db")
+    pool["spec"]["taints"] = [taint]
+    assert kinds(pool, node("n2"), pod("p", nodeSelector={"pool": "db"}))[0] == "Tolerate"
+    assert "RemoveTaint" not in kinds(pool, node("n2"), pod("p", nodeSelector={"pool": "db"}))
+
+
+def test_control_planes_are_tolerated_only_by_what_chooses_nodes() -> None:
+    control_plane = node("cp", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+    full = pod("full", "n1", "4")
+    assert "Tolerate" not in kinds(control_plane, node("n1"), full, pod("p"))
+    assert "Tolerate" in kinds(control_plane, pod("p"))
+    assert "Tolerate" in kinds(control_plane, node("n1"), pod("p", nodeSelector={HOSTNAME: "cp"}))
+
+
+def test_a_cordon_has_a_reason() -> None:
+    (first, add) = offered(node("n1", unschedulable=True), pod("p"))
+    assert first.summary == "Uncordon node n1, after finding out why it is cordoned"
+    assert first.commands == ("kubectl describe node n1", "kubectl uncordon n1")
+    assert add.kinds == ("AddNode",)
+
+
+def with_gpus(**spec: object) -> Json:
+    found = node("gpu", taints=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}], **spec)
+    found["status"]["allocatable"]["nvidia.com/gpu"] = "1"
+    return found
+
+
+def test_nodes_with_devices_are_for_pods_that_ask_for_them() -> None:
+    assert kinds(with_gpus(), pod("p")) == []
+    (last,) = offered(with_gpus(), pod("p", nodeSelector={HOSTNAME: "gpu"}))
+    assert (last.kinds, last.weakens) == (
+        ("Tolerate",),
+        "it takes room from pods that ask for the devices of these nodes",
+    )
+    asks = pod("p")
+    asks["spec"]["containers"][0]["resources"] = {
+        "requests": {"nvidia.com/gpu": "1"},
+        "limits": {"nvidia.com/gpu": "1"},
+    }
+    assert kinds(with_gpus(), node("n1"), asks)[0] == "Tolerate"
+    assert "RemoveTaint" not in kinds(with_gpus(), node("n1"), asks)
+
+
+def test_a_label_is_given_only_where_it_is_a_role_that_nodes_have() -> None:
+    plain, edge, disk = node("n1"), labelled("n2", edge="true"), labelled("n3", disk="ssd")
+    for each in (edge, disk):
+        each["spec"]["unschedulable"] = True
+    assert "LabelNode" in kinds(plain, edge, pod("p", nodeSelector={"edge": "true"}))
+    assert "LabelNode" not in kinds(plain, disk, pod("p", nodeSelector={"disk": "ssd"}))
+    assert "LabelNode" not in kinds(plain, disk, pod("p", nodeSelector={"disk": "floppy"}))
+    assert "LabelNode" not in kinds(plain, pod("p", nodeSelector={"edge": "true"}))
+
+
+def test_names_that_differ_in_their_number_are_no_typos() -> None:
+    assert kinds(labelled("n1", rack="k7"), pod("p", nodeSelector={"rack": "k9"})) == ["OtherSelector", "DropSelector"]
+    assert kinds(labelled("n1", pool2="blue"), pod("p", nodeSelector={"pool2": "bleu"}))[0] == "CorrectSelector"
+
+
+def asking(**resources: str) -> Json:
+    asked = pod("p")
+    asked["spec"]["containers"][0]["resources"] = {"requests": dict(resources), "limits": dict(resources)}
+    return asked
+
+
+GPU = "nvidia.com/gpu"
+
+
+def test_no_machine_is_made_up_for_a_request_that_looks_wrong() -> None:
+    """500 CPUs were meant to be 500m; nobody has 8 GPUs in one machine where the largest has 1."""
+    asked = asking(cpu="500")
+    first, *others = offered(node("n1"), asked)
+    assert (first.kinds, first.summary) == (("LowerRequest",), "Request 500m cpu instead of 500 in container c")
+    assert "AddNode" not in [kind for each in others for kind in each.kinds]
+    gpus = asking(**{GPU: "8"})
+    gpus["spec"]["tolerations"] = [{"key": GPU, "operator": "Exists"}]
+    report = remedies(Cluster.from_objects([with_gpus(), node("n1"), gpus]), "d/p", RemedyWishes(1))
+    assert "AddNode" not in [kind for each in report.remedies for kind in each.kinds]
+    assert "the request looks wrong" in report.impossible[0]
+
+
+def test_a_node_that_should_publish_devices_has_its_device_plugin_checked() -> None:
+    marked = labelled("g1", **{f"{GPU}.present": "true"})
+    first = offered(marked, node("n1"), asking(**{GPU: "1"}))[0]
+    assert (first.kinds, first.opens) == (("PublishResource",), ("g1",))
+    assert first.summary == (
+        f"Check the device plugin of {GPU} on node g1, which publishes none in spite of its label {GPU}.present=true"
+    )
+
+
+def test_a_device_of_one_node_is_none_of_its_pool() -> None:
+    pool = [labelled(name, pool="general") for name in ("n1", "n2", "n3")]
+    pool[2]["status"]["allocatable"][GPU] = "1"
+    holder = pod("holder", "n3")
+    holder["spec"]["containers"][0]["resources"] = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
+    adds = [each.summary for each in offered(*pool, holder, asking(**{GPU: "1"})) if each.kinds == ("AddNode",)]
+    assert adds == ["Add a node with the devices of n3, which most nodes of pool general lack"]
+
+
+def test_files_on_a_host_that_is_gone_are_not_left_behind() -> None:
+    files = {"volumes": [{"name": "v", "hostPath": {"path": "/data"}}]}
+    affinity = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [affinity]}]}
+    pinned = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+    for pin in ({"nodeSelector": {HOSTNAME: "gone"}}, pinned):
+        report = remedies(Cluster.from_objects([node("n1"), pod("p", **files, **pin)]), "d/p", RemedyWishes(2))
+        assert not report.remedies
+        assert any(line.startswith("another host: gone is gone") for line in report.impossible)
+        assert kinds(node("n1"), pod("p", **pin))[0] in ("DropSelector", "DropNodeAffinity")
+
+
+def test_no_node_is_added_in_a_zone_that_is_out() -> None:
+    zone = "topology.kubernetes.io/zone"
+    out = labelled("n1", **{zone: "a"})
+    out["spec"]["taints"] = [{"key": f"{TAINT}unreachable", "effect": "NoSchedule"}]
+    healthy = labelled("n2", **{zone: "b"})
+    assert kinds(out, healthy, pod("p", nodeSelector={zone: "a"}))[0] == "RepairNode"
+    assert "AddNode" not in kinds(out, healthy, pod("p", nodeSelector={zone: "a"}))
+
+
+def test_a_tainted_domain_need_not_count() -> None:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": HOSTNAME,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "p"}},
+    }
+    running, asked = pod("q", "n1"), pod("p", topologySpreadConstraints=[spread])
+    for each in (running, asked):
+        each["metadata"]["labels"] = {"app": "p"}
+    lasting = node("n2", taints=[{"key": "dedicated", "value": "db", "effect": "NoSchedule"}])
+    assert kinds(node("n1"), lasting, running, asked)[0] == "NodeTaintsPolicy"
+    assert kinds(node("n1"), node("n2", unschedulable=True), running, asked)[0] == "Uncordon"
+
+
+def with_port() -> Json:
+    return {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+
+
+def test_another_port_and_a_replica_fewer_come_after_what_keeps_the_workload() -> None:
+    owner = {"kind": "ReplicaSet", "name": "other"}
+    found = kinds(node("n1"), pod("holder", "n1", owner=owner, **with_port()), pod("p", **with_port()))
+    assert found == ["AddNode", "OtherHostPort", "DropHostPort", "ScaleDown"]
+
+
+def test_a_victim_that_leaves_is_waited_for_first() -> None:
+    leaves = pod("leaves", "n1", "4")
+    leaves["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    (first, *_) = offered(node("n1"), leaves, pod("p", cpu="2"))
+    assert (first.kinds, first.summary) == (("Wait",), "Wait until 1 pod that is terminating leaves n1: d/leaves")
+    assert first.commands == ("kubectl wait -n d --for=delete pod/leaves",)
+
+
+def test_what_a_moved_pod_leaves_behind_is_said() -> None:
+    owner = {"kind": "ReplicaSet", "name": "other"}
+    told = {}
+    for name, volume in {"nothing": None, "scratch": {"emptyDir": {}}, "files": {"hostPath": {"path": "/x"}}}.items():
+        volumes = [{"name": "v", **volume}] if volume else []
+        moved = pod("other", "n1", "3", owner=owner, volumes=volumes)
+        found = offered(node("n1"), node("n2", cpu="3"), moved, pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="2"))
+        told[name] = next(each.weakens for each in found if each.kinds == ("MovePod",))
+    assert told == {
+        "nothing": "evicts d/other",
+        "scratch": "evicts d/other, and what is in its emptyDir volumes is gone",
+        "files": "evicts d/other, which leaves the files of its hostPath volumes behind",
+    }
+
+
+def test_the_last_replica_is_not_one_fewer() -> None:
+    owner = {"kind": "ReplicaSet", "name": "other"}
+    running = [pod(f"o{i}", f"n{i}", "4", owner=owner) for i in (1, 2)]
+    asked = pod("p", cpu="2", nodeSelector={HOSTNAME: "n1"})
+    one = next(each for each in offered(node("n1"), running[0], asked) if each.kinds == ("ScaleDown",))
+    assert one.weakens == "ReplicaSet d/other no longer runs"
+    two = next(each for each in offered(node("n1"), node("n2"), *running, asked) if each.kinds == ("ScaleDown",))
+    assert two.weakens == "ReplicaSet d/other runs with one replica fewer"
+
+
+def test_a_victim_that_leaves_anyway_is_no_loss() -> None:
+    """Its ReplicaSet is named in ownerReferences, so nobody may say that no controller owns it."""
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    owned, bare = pod("owned", "n1", "2", owner={"kind": "ReplicaSet", "name": "other"}), pod("bare", "n1", "2")
+    owned["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    asked = pod("p", cpu="4", nodeSelector={HOSTNAME: "n1"})
+    told = [each for each in offered(node("n1"), high, owned, bare, asked) if "UsePriorityClass" in each.kinds]
+    assert told
+    assert all("no controller owns d/bare" in (each.weakens or "") for each in told)
+    assert not any("d/owned (no" in (each.weakens or "") or "owns d/owned" in (each.weakens or "") for each in told)

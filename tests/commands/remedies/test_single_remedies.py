@@ -1,0 +1,170 @@
+"""What is found for one thing that stands in the way of a pod: the change that undoes it, by its sentence."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import pytest
+from remedy_checks import found, trials
+from remedy_worlds import DISK, GPU, HOSTNAME, ZONE, Json, World, namespace
+
+from kschedctl.fixes import ways
+from kschedctl.fixes.catalogue import REMEDIES
+
+TEAM = {"key": "team", "value": "data", "effect": "NoSchedule"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def node(name: str, zone: str = "a", *taints: Json, **allocatable: str) -> Json:
+    labels = {ZONE: zone, HOSTNAME: name, DISK: "ssd"}
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10", **allocatable}}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}, "status": status}
+
+
+def pod(name: str, where: str = "d", node_name: str = "", cpu: str = "1", **spec: Any) -> Json:
+    labels = {"app": name.partition("-")[0], "pod-template-hash": "new" if name == "asked" else "old"}
+    owner = {"kind": "ReplicaSet", "name": f"{labels['app']}-old", "controller": True}
+    metadata = {"name": name, "namespace": where, "uid": name, "labels": labels, "ownerReferences": [owner]}
+    own = {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}], "nodeName": node_name, **spec}
+    return {"kind": "Pod", "metadata": metadata, "spec": own}
+
+
+def asked(**spec: Any) -> Json:
+    return pod("asked", **spec)
+
+
+def near(labels: Json, key: str = ZONE, **scope: Any) -> Json:
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": key, **scope}
+    return {"affinity": {"podAffinity": {REQUIRED: [term]}}}
+
+
+def apart(labels: Json, key: str = HOSTNAME) -> Json:
+    return {
+        "affinity": {"podAntiAffinity": {REQUIRED: [{"labelSelector": {"matchLabels": labels}, "topologyKey": key}]}}
+    }
+
+
+def named(*names: str) -> Json:
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}}
+
+
+def spread(**fields: Any) -> Json:
+    own = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", **fields}
+    return {"topologySpreadConstraints": [{"labelSelector": {"matchExpressions": [IN_APP]}, **own}]}
+
+
+IN_APP = {"key": "app", "operator": "In", "values": ["asked", "web"]}
+TYPO = {"tolerations": [{"key": "tean", "operator": "Equal", "value": "data", "effect": "NoSchedule"}]}
+BOTH = {**TEAM, "effect": "NoExecute"}
+CLOUD = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
+WEB = pod("web-1", node_name="n1")
+ELSEWHERE = [namespace("shop", team="shop"), pod("db-1", "shop", "n1")]
+TWO_ZONES = [node("n1"), node("n2", "b", TEAM), WEB]
+SOME_GPU = {"containers": [{"name": "c", "resources": {"limits": {GPU: "1"}}}]}
+MARKED = node("n1")
+MARKED["metadata"]["labels"][f"{GPU}.present"] = "true"
+POD_LEVEL = {"resources": {"requests": {"cpu": "6"}}, "containers": [{"name": "c"}]}
+PORTS = {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}], "hostNetwork": True}
+BOTH_HALF_FULL = [node("n1"), node("n2"), pod("web-2", node_name="n2", cpu="2"), pod("web-3", node_name="n1", cpu="2")]
+
+CASES: dict[str, tuple[str, Json, list[Json]]] = {
+    "a typo in the key of a toleration": (
+        "correct the toleration of tean=data:NoSchedule to team=data:NoSchedule, the taint of the node",
+        asked(**TYPO),
+        [node("n1", "a", TEAM)],
+    ),
+    "a toleration with the value in its key": (
+        "correct the toleration of key team/data to key team and value data, the taint of the node",
+        asked(tolerations=[{"key": "team/data", "operator": "Exists", "effect": "NoSchedule"}]),
+        [node("n1", "a", TEAM)],
+    ),
+    "a toleration of another effect": (
+        "correct the toleration of team=data:NoExecute to team=data:NoSchedule, the taint of the node",
+        asked(tolerations=[{**BOTH, "operator": "Equal"}]),
+        [node("n1", "a", TEAM)],
+    ),
+    "no node is initialized": (
+        f"get the cloud controller manager running: both nodes still have the taint {CLOUD['key']}, which it removes",
+        asked(),
+        [node("n1", "a", CLOUD), node("n2", "b", CLOUD)],
+    ),
+    "two effects of one taint": ("tolerate the taint team=data", asked(), [node("n1", "a", TEAM, BOTH)]),
+    "a node that is not there": (
+        "require metadata.name In node-1 of nodes instead of metadata.name In node1",
+        asked(**named("node1")),
+        [node("node-1")],
+    ),
+    "two names at once": ("do not require nodes with metadata.name In n2", asked(**named("n1", "n2")), [node("n1")]),
+    "a resource that no node has": (
+        f"drop the request for {GPU}, which no node offers",
+        asked(**SOME_GPU),
+        [node("n1")],
+    ),
+    "a device plugin that publishes nothing": (
+        f"check the device plugin of {GPU} on node n1, which publishes none in spite of its label {GPU}.present=true",
+        asked(**SOME_GPU),
+        [MARKED],
+    ),
+    "a request for the pod as a whole": (
+        "request 3 cpu instead of 6 for the pod as a whole",
+        asked(**POD_LEVEL),
+        [node("n1"), WEB],
+    ),
+    "a port in the host's network": (
+        "use host port 81 instead of 80, and let the program listen there",
+        asked(**PORTS),
+        [node("n1"), pod("web-1", node_name="n1", **PORTS)],
+    ),
+    "a pod that can go elsewhere": ("move d/web-2 from n2 to n1", asked(cpu="3"), BOTH_HALF_FULL),
+    "a typo in the labels of pods": (
+        "require pods with app=web instead of app=wbe",
+        asked(**near({"app": "wbe"})),
+        [node("n1"), WEB],
+    ),
+    "pods of another namespace": (
+        "match pods in namespace shop, too",
+        asked(**near({"app": "db"})),
+        [node("n1"), *ELSEWHERE],
+    ),
+    "a namespace that is not there": (
+        "match pods in namespace shop instead of shpo",
+        asked(**near({"app": "db"}, namespaces=["shpo"])),
+        [node("n1"), *ELSEWHERE],
+    ),
+    "a namespace without the label": (
+        "label namespace shop with tier=data",
+        asked(**near({"app": "db"}, namespaceSelector={"matchLabels": {"tier": "data"}})),
+        [node("n1"), *ELSEWHERE],
+    ),
+    "a rolling update": (
+        "keep away only from pods of its own revision (matchLabelKeys: pod-template-hash, term 1)",
+        asked(**apart({"app": "web"})),
+        [node("n1"), WEB],
+    ),
+    "a domain that it cannot go to": (
+        f"spread across {ZONE} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)",
+        asked(**spread()),
+        TWO_ZONES,
+    ),
+    "too few domains": (
+        f"spread across {ZONE} with minDomains 2 instead of 3",
+        asked(**spread(minDomains=3)),
+        [node("n1"), node("n2", "b"), WEB, pod("web-2", node_name="n2")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_stands_in_the_way_is_undone(case: str) -> None:
+    sentence, pending, others = CASES[case]
+    remedies = found(trials(World([*others, pending], admit=False)), 1)
+    assert sentence in [change.text for trial in remedies for change in trial.changes]
+
+
+def test_no_two_modules_have_remedies_for_one_plugin() -> None:
+    modules = [import_module(f"{ways.__name__}.{each.name}") for each in iter_modules(ways.__path__)]
+    said = [plugin for module in modules for plugin in getattr(module, "REMEDIES", {})]
+    assert len(said) == len(set(said)) == len(REMEDIES)

@@ -1,0 +1,154 @@
+"""A changed template is the rollout of its whole workload: refused where it does harm, else told with what it does."""
+
+from __future__ import annotations
+
+import yaml
+from small import HOSTNAME, Json, budget, node, pod, replica, spread, workload
+
+from kschedctl import Cluster, demo, remedies
+from kschedctl.commands.remedies.report import Remedies
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.simulate.report import SimulationReport
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.reports.remedy import Remedy
+
+HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+DEDICATED = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+WEB = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAME}
+APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [WEB]}}}
+
+
+def found(documents: list[Json], *kinds: str, key: str = "d/r") -> Remedies:
+    return remedies(Cluster.from_objects(documents), key, RemedyWishes(1, only=frozenset(kinds)))
+
+
+def one(documents: list[Json], *kinds: str, key: str = "d/r") -> Remedy:
+    (remedy,) = found(documents, *kinds, key=key).remedies
+    return remedy
+
+
+def simulated(documents: list[Json], manifest: Json) -> SimulationReport:
+    return simulate(Cluster.from_objects(documents), [manifest], rollout=True)
+
+
+def deployment(replicas: int, **spec: object) -> Json:
+    template = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}], **spec}
+    return workload("Deployment", spec={"replicas": replicas}, template=template)
+
+
+# -- evictions of one's own ------------------------------------------------------------------------------------------
+
+
+def test_a_class_by_which_the_new_pods_would_evict_their_siblings_is_refused() -> None:
+    """Two nodes, two pods that keep apart and a third: the rollout to a higher class is what simulate says it is."""
+    documents = [node("n1"), node("n2"), HIGH]
+    documents += [replica("a", "n1", **APART), replica("b", "n2", **APART), replica("r", **APART)]
+    report = found(documents, "UsePriorityClass")
+    assert report.remedies == ()
+    assert "use PriorityClass high (1,000 instead of 0): its rollout evicts pods of its own" in report.impossible
+    changed = simulated(documents, deployment(3, priorityClassName="high", **APART))
+    assert changed.evicted
+    assert changed.workloads[0].rollout.startswith("stuck")
+
+
+def test_the_class_of_redis_is_refused_in_the_demo() -> None:
+    documents = yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"]
+    report = remedies(Cluster.from_objects(documents), "shop/redis-66c8d9f7b5-p6nql", RemedyWishes(1))
+    assert not [each for each in report.remedies if "UsePriorityClass" in each.kinds]
+    assert [line for line in report.impossible if "evicts pods of its own" in line]
+
+
+def test_all_whom_the_whole_workload_evicts_are_told() -> None:
+    """Three may be there of two, so both new ones come at once: each evicts one that no budget keeps."""
+    documents = [node(f"n{i}", cpu="1") for i in range(3)]
+    documents += [HIGH, budget(0), replica("a", "n0"), replica("r"), pod("other-1", "n1"), pod("other-2", "n2")]
+    for other in documents[-2:]:
+        other["metadata"]["labels"] = {"app": "other"}
+    remedy = one(documents, "UsePriorityClass")
+    assert sorted(remedy.victims) == ["d/other-1", "d/other-2"]
+    assert remedy.restarts == 1
+
+
+# -- rollouts that do not end ----------------------------------------------------------------------------------------
+
+
+def test_a_rollout_that_gets_stuck_is_refused() -> None:
+    """Half a cpu is free. Two replicas may be three and not fewer: the second new pod waits for the room of the old."""
+    documents = [node("n1", cpu="2"), pod("other", "n1", "500m"), replica("a", "n1"), replica("r")]
+    report = found(documents, "LowerRequest")
+    assert report.remedies == ()
+    assert [line for line in report.impossible if "its rollout gets stuck: 1 of 2 new pods runs" in line]
+    changed = deployment(2)
+    changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
+    assert simulated(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old one is left"
+
+
+def test_fewer_pods_than_before_are_no_remedy() -> None:
+    """A Job made anew for the other pool: one of its three pods fits there, two run now."""
+    documents = [node("n1", cpu="1"), node("q1", cpu="2")]
+    documents[1]["metadata"]["labels"]["pool"] = "q"
+    owner, own = {"kind": "Job", "name": "j"}, {"nodeSelector": {"pool": "q"}}
+    documents += [pod(name, "q1", owner=owner, **own) for name in "ab"] + [pod("r", owner=owner, **own)]
+    report = found(documents, "OtherSelector")
+    assert report.remedies == ()
+    assert [line for line in report.impossible if "1 of its pods has a node then, 2 have one now" in line]
+
+
+# -- what the other controllers need -----------------------------------------------------------------------------------
+
+
+def test_the_pod_of_a_stateful_set_is_deleted_as_its_controller_waits_for_it() -> None:
+    owner = {"kind": "StatefulSet", "name": "db"}
+    documents = [node("n1", cpu="1"), node("n2", taints=[DEDICATED])]
+    documents += [pod("db-0", "n1", owner=owner), pod("db-1", owner=owner)]
+    remedy = one(documents, "Tolerate", key="d/db-1")
+    assert remedy.commands[-1] == "kubectl delete pod -n d db-1"
+    assert remedy.commands[0].startswith("kubectl patch statefulset -n d db ")
+    assert remedy.restarts == 1
+
+
+def test_siblings_in_a_replica_set_of_nobody_keep_their_template() -> None:
+    owner = {"kind": "ReplicaSet", "name": "solo"}
+    documents = [node("n1", cpu="1"), node("n2", taints=[DEDICATED])]
+    documents += [pod("solo-a", "n1", owner=owner), pod("solo-b", owner=owner)]
+    remedy = one(documents, "Tolerate", key="d/solo-b")
+    assert remedy.commands[-1] == "kubectl delete pod -n d solo-b"
+    assert remedy.restarts == 0
+
+
+def test_the_strategy_of_a_manifest_counts() -> None:
+    """Two of half a cpu become two of two cpu on a node of four: they fit once both old ones are gone, not before."""
+    documents = [node("n1", cpu="4", taints=[DEDICATED]), replica("a", "n1", "500m"), replica("b", "n1", "500m")]
+    manifest = deployment(2)
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    wishes = RemedyWishes(1, only=frozenset({"Tolerate"}))
+    for strategy, helps in (("RollingUpdate", False), ("Recreate", True)):
+        manifest["spec"]["strategy"] = {"type": strategy}
+        report = remedies(Cluster.from_objects(documents), manifest, wishes)
+        assert bool(report.remedies) is helps, strategy
+
+
+# -- label keys --------------------------------------------------------------------------------------------------------
+
+
+def test_pods_of_their_own_revision_alone_may_stop_a_rollout() -> None:
+    """The first new pod has zone a for itself; of the second zone a has one and zone b, which takes none, nothing."""
+    documents = [node("n1"), node("n2"), node("n3", "b", taints=[DEDICATED])]
+    documents += [replica("p", "n1"), replica("q", "n2"), replica("r", **spread())]
+    for old in documents[3:5]:
+        old["metadata"]["labels"]["pod-template-hash"] = "4e"
+        old["metadata"]["ownerReferences"][0]["name"] = "web-4e"
+    report = found(documents, "MatchLabelKeys")
+    assert report.remedies == ()
+    assert [line for line in report.impossible if "pod-template-hash" in line and "gets stuck: 1 of 3" in line]
+
+
+def test_label_keys_that_were_merged_are_not_written_into_the_template() -> None:
+    """The API server adds pod-template-hash In (5f) to the pod's selector; the next revision has another hash."""
+    merged = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "pod-template-hash", "operator": "In"}]}
+    merged["matchExpressions"][0]["values"] = ["5f"]  # type: ignore[index]
+    term = {**WEB, "labelSelector": merged, "matchLabelKeys": ["pod-template-hash"]}
+    own = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    documents = [node("n1"), replica("a", "n1"), replica("r", **own)]
+    remedy = one(documents, "SoftenAntiAffinity")
+    assert "5f" not in yaml.safe_dump(remedy.owner_patch)

@@ -1,0 +1,365 @@
+"""Remedies for claims and volumes: each is applied to the documents, these are read afresh, and the pod fits."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+from applied import Json
+from applied_changes import found
+from claim_documents import (
+    DRIVER_WITH_POOLS,
+    HOSTNAME,
+    LOCAL,
+    MANUAL,
+    ZONE,
+    claim,
+    csi_node,
+    csi_volume,
+    mounts,
+    node,
+    pod,
+    pool,
+    storage_class,
+    volume,
+)
+from control_plane.validation import completed, creation_refusal
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.remedies import remedies
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.reports.remedy import Remedy
+
+CSI = storage_class("csi")
+ON_N1 = {HOSTNAME: ["n1"]}
+IN_B = {ZONE: ["b"]}
+ASKED = pod(**mounts("data"))
+LABELLED = volume("v", "manual", held_by="data")
+LABELLED["metadata"]["labels"] = {ZONE: "b"}
+GOING = claim(of="csi")
+GOING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+GOING_WITH_DATA = claim(of="csi", volume="v")
+GOING_WITH_DATA["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+FORMER = volume("v", held_by="data", persistentVolumeReclaimPolicy="Delete")
+FORMER["spec"]["claimRef"]["uid"] = "former"
+FORMER["status"]["phase"] = "Released"
+LOST = claim(of="csi", volume="gone")
+LOST["status"]["phase"] = "Lost"
+SELECTED = claim(of="csi")
+SELECTED["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "gone"}
+ONE_ZONE = storage_class("csi", allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["far"]}]}])
+EPHEMERAL = {"volumeClaimTemplate": {"spec": claim(of="csi")["spec"]}}
+SCRATCH = pod(volumes=[{"name": "scratch", "ephemeral": EPHEMERAL}])
+
+CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
+    "no volume is there": (
+        [node("n1"), LOCAL, claim()],
+        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi for claim d/data"},
+    ),
+    "the others of the class are reached by a label": (
+        [node("n1"), LOCAL, claim(), volume("v", on={HOSTNAME: ["n2"]})],
+        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi reachable from kubernetes.io/hostname=n1 for"},
+    ),
+    "the volume is too small": (
+        [node("n1"), LOCAL, claim(size="500Gi"), volume("v", on=ON_N1)],
+        {"OtherVolume": "Recreate claim d/data for volume v: 10Gi instead of 500Gi"},
+    ),
+    "the volume is for another way of access": (
+        [node("n1"), LOCAL, claim(accessModes=["ReadWriteMany"]), volume("v")],
+        {"OtherVolume": "Recreate claim d/data for volume v: ReadWriteOnce instead of ReadWriteMany"},
+    ),
+    "the volume is a block device": (
+        [node("n1"), LOCAL, claim(), volume("v", volumeMode="Block")],
+        {"OtherVolume": "Recreate claim d/data for volume v: volumeMode Block"},
+    ),
+    "the claim selects other volumes": (
+        [node("n1"), LOCAL, claim(selector={"matchLabels": {"fast": "yes"}}), volume("v")],
+        {"OtherVolume": "Recreate claim d/data for volume v: no selector", "CreateVolume": "Create"},
+    ),
+    "the volume's claim is gone": (
+        [node("n1"), LOCAL, claim(), volume("v", held_by="before")],
+        {"ReleaseVolume": "Release volume v, whose claim d/before is gone, for claim d/data"},
+    ),
+    "another class makes volumes": (
+        [node("n1"), LOCAL, CSI, claim()],
+        {"OtherStorageClass": "Recreate claim d/data with class csi instead of local"},
+    ),
+    "a volume is to be bound by hand": (
+        [node("n1"), MANUAL, claim(of="manual"), volume("v", "manual")],
+        {"BindVolume": "Bind volume v to claim d/data", "CreateVolume": "Create"},
+    ),
+    "a volume is not made before the pod is there": (
+        [node("n1"), storage_class("csi", mode="Immediate"), claim(of="csi")],
+        {"WaitForFirstConsumer": "Recreate StorageClass csi with volumeBindingMode WaitForFirstConsumer"},
+    ),
+    "the class is misspelt": (
+        [node("n1"), CSI, claim(of="csi-")],
+        {
+            "CorrectStorageClass": "Recreate claim d/data with class csi instead of csi-, which does not exist",
+            "CreateStorageClass": "Create StorageClass csi-, like csi (provisioner csi.example.com, WaitForFirst",
+        },
+    ),
+    "the pool is too small": (
+        [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "4Gi", "a"), claim(of="csi")],
+        {
+            "RaiseCapacity": "Add storage to pool kube-system/p of class csi: room for 10Gi instead of 4Gi",
+            "SmallerClaim": "Recreate claim d/data with 4Gi instead of 10Gi",
+        },
+    ),
+    "the driver publishes a capacity of 0": (
+        [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "0", "a"), claim(of="csi")],
+        {
+            "IgnoreStorageCapacity": "Set storageCapacity: false in CSIDriver csi.example.com, which publishes a",
+            "RaiseCapacity": "Correct what csi.example.com publishes in CSIStorageCapacity kube-system/p of class csi",
+        },
+    ),
+    "the driver publishes no capacity": (
+        [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, claim(of="csi")],
+        {"IgnoreStorageCapacity": "Set storageCapacity: false in CSIDriver csi.example.com, which publishes no"},
+    ),
+    "there is no pool for the zone": (
+        [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, pool("p", "40Gi", "b"), claim(of="csi")],
+        {"RaiseCapacity": "Add storage of class csi for topology.kubernetes.io/zone=a: room for 10Gi, of which its"},
+    ),
+    "volumes are made elsewhere": (
+        [node("n1"), ONE_ZONE, claim(of="csi")],
+        {"AllowTopology": "Recreate StorageClass csi, so that its volumes are made for topology.kubernetes.io/zone=a"},
+    ),
+    "the volume is made for a node that is gone": (
+        [node("n1"), CSI, SELECTED],
+        {"ForgetSelectedNode": "Do not have the volume of claim d/data made for node gone"},
+    ),
+    "the volume is in another zone": (
+        [node("n1"), CSI, claim(of="csi", volume="v"), csi_volume("v", "data", on=IN_B)],
+        {"RemakeClaim": "Recreate claim d/data, so that a volume is found or made where the pod goes"},
+    ),
+    "the volume's label is of another zone": (
+        [node("n1"), MANUAL, claim(of="manual", volume="v"), LABELLED, volume("other", "manual")],
+        {"OtherVolume": "Recreate claim d/data for volume other"},
+    ),
+    "the volume is not there": (
+        [node("n1"), CSI, claim(of="csi", volume="gone")],
+        {
+            "CreateVolume": "Create PersistentVolume gone of 10Gi for claim d/data",
+            "RemakeClaim": "Recreate claim d/data",
+        },
+    ),
+    "the claim is not there": (
+        [node("n1"), CSI, LOCAL, volume("v", size="3Gi"), claim("daten")],
+        {"CreateClaim": "Create claim d/data of class csi (1Gi, or what the pod needs)"},
+    ),
+    "the claim is misspelt": (
+        [node("n1"), CSI, claim("datas", of="csi")],
+        {"CorrectClaim": "Use claim datas instead of data, which does not exist", "CreateClaim": "Create claim d/data"},
+    ),
+    "the claim is being deleted": ([node("n1"), CSI, GOING], {"RemakeClaim": "Recreate claim d/data, which is being"}),
+    "the claim is being deleted with its data": (
+        [node("n1"), CSI, GOING_WITH_DATA, csi_volume("v", "data", persistentVolumeReclaimPolicy="Delete")],
+        {"RemakeClaim": "Recreate claim d/data, which is being deleted"},
+    ),
+    "the claim's former volume is there": (
+        [node("n1"), LOCAL, claim(), FORMER],
+        {"ReleaseVolume": "Give claim d/data back volume v, which it had before it was recreated"},
+    ),
+    "the claim lost its volume": ([node("n1"), CSI, LOST], {"RemakeClaim": "Recreate claim d/data, whose volume is"}),
+}
+
+
+def summaries(documents: list[Json]) -> dict[str, Remedy]:
+    """By kind, the first of each."""
+    report = found(documents)
+    return {remedy.kinds[0]: remedy for remedy in reversed(report.remedies)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cause_is_undone(name: str) -> None:
+    documents, wanted = CASES[name]
+    by_kind = summaries([*documents, ASKED])
+    for kind, begin in wanted.items():
+        assert by_kind[kind].summary.startswith(begin)
+
+
+def test_a_claim_for_a_free_volume() -> None:
+    documents = [node("n1"), LOCAL, volume("v", size="3Gi"), ASKED]
+    (remedy,) = found(documents).remedies
+    assert remedy.summary == "Create claim d/data of 3Gi, class local, for volume v"
+
+
+@pytest.mark.parametrize(
+    ("policy", "told", "first"),
+    [
+        ("Retain", "reclaim policy Retain", ()),
+        (
+            "Delete",
+            "reclaim policy Delete, so make it Retain first",
+            ('kubectl patch pv v --type=merge -p \'{"spec": {"persistentVolumeReclaimPolicy": "Retain"}}\'',),
+        ),
+    ],
+)
+def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tuple[str, ...]) -> None:
+    documents, _ = CASES["the volume is in another zone"]
+    documents = [*documents[:-1], csi_volume("v", "data", on=IN_B, persistentVolumeReclaimPolicy=policy), ASKED]
+    (remedy,) = found(documents).remedies
+    assert remedy.weakens == f"it starts without the data of claim d/data, which stay on volume v ({told})"
+    assert remedy.commands[:-1] == first
+    assert recreated(remedy.commands[-1])["spec"]["volumeName"] is None
+    documents, _ = CASES["the volume's claim is gone"]
+    gone = volume("v", held_by="before", persistentVolumeReclaimPolicy=policy)
+    released = summaries([*documents[:-1], gone, ASKED])["ReleaseVolume"]
+    assert released.weakens == "what claim d/before left on volume v is handed over, and may be overwritten"
+    assert released.commands[: len(first)] == first
+
+
+def test_a_recreated_claim_gets_back_what_it_had() -> None:
+    """The volume is held for a claim of that name and another UID."""
+    documents, _ = CASES["the claim's former volume is there"]
+    first = found([*documents, ASKED]).remedies[0]
+    assert (first.kinds, first.weakens) == (("ReleaseVolume",), None)
+
+
+def test_a_claim_that_is_being_deleted_keeps_its_volume() -> None:
+    """First the volume is kept, then the claim recreated for it, then the volume freed of the former claim's UID."""
+    documents, _ = CASES["the claim is being deleted with its data"]
+    (keeps, gives_up) = (each for each in found([*documents, ASKED]).remedies)
+    assert keeps.summary == "Recreate claim d/data, which is being deleted, for volume v, which has its data"
+    assert keeps.weakens is None
+    retained, recreated, freed = keeps.commands
+    assert json.loads(shlex.split(retained)[-1]) == {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}
+    assert recreated.endswith("kubectl replace --force -f -")
+    assert json.loads(shlex.split(freed)[-1]) == {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
+    assert gives_up.weakens is not None
+    assert "stay on volume v" in gives_up.weakens
+
+
+def test_what_a_stateful_set_makes_again_is_not_asked_for_otherwise() -> None:
+    """Its claim d/data-db-0 is made of its template whenever it is missing."""
+    documents, _ = CASES["another class makes volumes"]
+    one = [*documents[:-1], claim("data-db-0")]
+    owner = {"kind": "StatefulSet", "name": "db"}
+    theirs = pod("db-0", owner=owner, **mounts("data-db-0"))
+    report = remedies(Cluster.from_objects([*one, theirs]), "d/db-0", RemedyWishes(1))
+    assert "OtherStorageClass" not in {kind for each in report.remedies for kind in each.kinds}
+    bare = remedies(Cluster.from_objects([*one, pod(**mounts("data-db-0"))]), "d/asked", RemedyWishes(1))
+    assert "OtherStorageClass" in {kind for each in bare.remedies for kind in each.kinds}
+
+
+def test_a_claim_that_an_ended_pod_names_is_protected_too() -> None:
+    documents, _ = CASES["the volume is in another zone"]
+    ended = pod("ended", "far", **mounts("data"))
+    ended["status"] = {"phase": "Succeeded"}
+    assert not found([*documents, node("far", "c"), ended, ASKED]).remedies
+
+
+def test_a_claim_that_another_pod_has_stays_as_it_is() -> None:
+    documents, _ = CASES["the volume is in another zone"]
+    near = pod(nodeSelector={ZONE: "a"}, **mounts("data"))
+    assert {each.kinds for each in found([*documents, near]).remedies} == {("RemakeClaim",)}
+    other = [node("far", "b"), pod("other", "far", **mounts("data"))]
+    kinds = {kind for each in found([*documents, near, *other]).remedies for kind in each.kinds}
+    assert kinds == {"OtherSelector", "DropSelector"}
+
+
+def test_two_claims_take_two_changes() -> None:
+    documents = [node("n1"), LOCAL, claim("one"), claim("two"), pod(**mounts("one", "two"))]
+    assert not found(documents).remedies
+    (remedy,) = found(documents, 2).remedies
+    assert remedy.kinds == ("CreateVolume", "CreateVolume")
+
+
+def test_one_change_for_a_volume_that_two_plugins_refuse() -> None:
+    bound = csi_volume("v", "data", on=IN_B)
+    bound["metadata"]["labels"] = {ZONE: "b"}
+    report = found([node("n1"), CSI, claim(of="csi", volume="v"), bound, ASKED])
+    assert [remedy.kinds for remedy in report.remedies] == [("RemakeClaim",)]
+
+
+# -- claims that are made for the pod --------------------------------------------------------------------------------
+
+
+def test_the_claim_of_an_ephemeral_volume() -> None:
+    (remedy,) = found([node("n1"), CSI, SCRATCH]).remedies
+    controller = "let the ephemeral volume controller of kube-controller-manager create claim d/asked-scratch"
+    assert remedy.summary.lower() == controller
+    assert remedy.commands == ()
+
+
+def test_a_claim_of_that_name_which_is_another_s() -> None:
+    (remedy,) = found([node("n1"), CSI, claim("asked-scratch", of="csi"), SCRATCH]).remedies
+    assert remedy.commands == ("kubectl delete pvc -n d asked-scratch",)
+    assert remedy.weakens == "claim d/asked-scratch is deleted"
+
+
+# -- how ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_fixed_is_made_anew() -> None:
+    documents, _ = CASES["the volume is too small"]
+    remedy = summaries([*documents, ASKED])["OtherVolume"]
+    assert remedy.by == "author"
+    (command,) = remedy.commands
+    assert recreated(command) == {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}
+
+
+def recreated(command: str) -> Json:
+    """The patch with which the claim d/data is deleted and created, with all that it has besides."""
+    words = shlex.split(command)
+    assert words[:7] == ["kubectl", "patch", "pvc", "-n", "d", "data", "--type=merge"]
+    assert words[9:] == ["--dry-run=client", "-o", "json", "|", "kubectl", "replace", "--force", "-f", "-"]
+    found: Json = json.loads(words[8])
+    return found
+
+
+def test_names_are_quoted() -> None:
+    """A file may call an object anything."""
+    name = "x'; reboot #"
+    before = volume("v", held_by="before; reboot", persistentVolumeReclaimPolicy="Retain")
+    documents = [node("n1"), LOCAL, claim(name), before, pod(**mounts(name))]
+    made = {remedy.kinds[0]: remedy.commands for remedy in found(documents).remedies}
+    assert made["CreateVolume"] == ()
+    (release,) = made["ReleaseVolume"]
+    *words, change = shlex.split(release)
+    assert words == ["kubectl", "patch", "pv", "v", "--type=merge", "-p"]
+    reserved = {"namespace": "d", "name": name, "uid": None, "resourceVersion": None}
+    assert json.loads(change) == {"spec": {"claimRef": reserved}}
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ({"csi": {"driver": "csi.example.com", "volumeHandle": "vol-1"}}, "spec.csi.volumeHandle"),
+        ({"local": {"path": "/mnt/disk"}}, "spec.local.path"),
+        ({"nfs": {"server": "files", "path": "/exports"}}, "the volume source (spec.csi, spec.nfs, …)"),
+    ],
+)
+def test_a_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> None:
+    """Only the user knows where the storage is: the manifest of the volume lacks that, and comes after other fixes."""
+    documents = [node("n1"), LOCAL, CSI, claim(), volume("v", on={HOSTNAME: ["n2"]}, **source)]
+    told = remedies(Cluster.from_objects([*documents, ASKED]), "d/asked").remedies
+    assert [bool(remedy.needs_values) for remedy in told] == sorted(bool(remedy.needs_values) for remedy in told)
+    assert told[0].kinds == ("OtherStorageClass",)
+    (remedy,) = (remedy for remedy in told if remedy.kinds == ("CreateVolume",))
+    assert remedy.commands == ()
+    assert remedy.needs_values == (f"{field} of PersistentVolume data-volume",)
+    assert remedy.weakens == f"it is not verified: fill in {field} of PersistentVolume data-volume first"
+    (manifest,) = remedy.manifests
+    assert creation_refusal(manifest)
+    assert not creation_refusal(completed(manifest))
+    spec = manifest["spec"]
+    assert isinstance(spec, dict)
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["n1"]}]}
+    assert spec["nodeAffinity"] == {"required": {"nodeSelectorTerms": [term]}}
+
+
+def test_a_claim_that_is_going_is_created_without_reading_it() -> None:
+    """It may be gone before the commands run, and then nothing could be read of it."""
+    documents = [node("n1"), CSI, volume("v", "csi", held_by="data"), GOING_WITH_DATA, ASKED]
+    documents[2]["spec"]["claimRef"]["uid"] = GOING_WITH_DATA["metadata"].get("uid", "")
+    commands = [
+        command
+        for remedy in remedies(Cluster.from_objects(documents), "d/asked").remedies
+        for command in remedy.commands
+    ]
+    recreating = [command for command in commands if "replace --force" in command]
+    assert recreating
+    assert all(command.startswith("printf %s ") for command in recreating)

@@ -1,0 +1,274 @@
+"""Evicted pods come back: their replacements preempt in turn, take other nodes, or take their own node again."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, workload
+
+from kschedctl.api.ownership import owner_of
+from kschedctl.cluster import Cluster
+from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.explain.attempt import explain_pod, stand_in_of
+from kschedctl.commands.remedies.pod_fixes import remedies_of
+from kschedctl.commands.remedies.report import Remedies
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.simulate.report import SimulationReport
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.replay.settling import settle
+from kschedctl.scheduler.scheduler import Scheduler
+
+CLASSES: list[Json] = [
+    {"kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+    for name, value in (("high", 100), ("mid", 50))
+]
+
+
+def run(objects: list[Json], *manifests: Json, **options: object) -> SimulationReport:
+    return simulate(Cluster.from_objects([*CLASSES, *objects]), manifests, **options)  # type: ignore[arg-type]
+
+
+def owned(kind: str, name: str, node_name: str, cpu: str, **spec: object) -> Json:
+    """A running pod ``d/NAME`` with the label app=NAME, controlled by a workload of the same name."""
+    made = pod(name, node_name, cpu, {"kind": kind, "name": name}, **spec)
+    made["metadata"]["labels"] = {"app": name}
+    return made
+
+
+def only_on(name: str) -> Json:
+    return {"nodeSelector": {HOSTNAME: name}}
+
+
+def apart_from(app: str) -> Json:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": HOSTNAME}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def test_a_victim_preempts_in_turn() -> None:
+    """Each pod needs a whole node: urgent evicts mid from n1, mid's replacement evicts low from n2, low waits."""
+    objects = [
+        node("n1"),
+        node("n2"),
+        owned("ReplicaSet", "mid", "n1", "4", priority=50),
+        owned("ReplicaSet", "low", "n2", "4", priority=0),
+    ]
+    report = run(objects, pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
+    assert [(e.pod, e.node, e.by, e.round, e.fate, e.target) for e in report.evicted] == [
+        ("d/mid", "n1", "d/urgent", 1, "Moved", "n2"),
+        ("d/low", "n2", "d/mid", 2, "Pending", ""),
+    ]
+    assert report.placements == {"d/urgent": "n1"}
+    chain = report.chain
+    assert chain is not None
+    assert (chain.evicted, chain.moved, chain.returned, chain.pending, chain.lost, chain.rounds) == (2, 1, 0, 1, 0, 2)
+    assert chain.sentence == (
+        "evicts 2 pods: 1 comes back elsewhere, 1 stays Pending, and 1 replacement evicts d/low in turn"
+    )
+    assert (report.placed, report.unplaced) == (1, 0)
+
+
+def test_a_pod_that_is_evicted_twice_is_listed_each_time() -> None:
+    """urgent evicts mid from n1; mid fits only on n2 beside nobody; then second evicts mid from n2, too."""
+    objects = [node("n1"), node("n2"), owned("ReplicaSet", "mid", "n1", "4", priority=50)]
+    high: Json = {"cpu": "4", "priorityClassName": "high"}
+    report = run(objects, pod("a", **high, **only_on("n1")), pod("b", **high, **only_on("n2")))
+    assert report.placements == {"d/a": "n1", "d/b": "n2"}
+    assert report.chain is not None
+    assert (report.chain.evicted, report.chain.pending) == (1, 1)
+
+
+def test_room_that_is_nominated_is_not_taken_by_a_replacement() -> None:
+    """4 cores: urgent takes 2, so that web with 3 cannot return; n2 takes it."""
+    objects = [node("n1"), node("n2"), owned("ReplicaSet", "web", "n1", "3")]
+    report = run(objects, pod("urgent", cpu="2", priorityClassName="high", **only_on("n1")))
+    assert report.placements == {"d/urgent": "n1"}
+    assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/web", "Moved", "n2")]
+    assert report.chain is not None
+    assert not report.chain.goes_on
+
+
+def anti_affine(*running: Json) -> SimulationReport:
+    """A pod of 2 cores that tolerates no agent on its node, on n1 of 4 cores, where an agent of 500m runs.
+
+    The nominated pod's anti-affinity counts for nobody: where no pod that runs has such terms, InterPodAffinity's
+    PreFilter skips the agent, also for nodes to which pods are nominated.
+    """
+    agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
+    urgent = pod("urgent", cpu="2", priorityClassName="high", **only_on("n1"), **apart_from("agent"))
+    return run([node("n1"), agent, *running], urgent)
+
+
+def test_a_replacement_that_only_affinity_keeps_away_takes_its_node_again() -> None:
+    """web of 3 cores has to go, too: agent is back before web has stopped. Once urgent gives up web fits again."""
+    report = anti_affine(owned("ReplicaSet", "web", "n1", "3"))
+    assert report.placements == {}
+    assert report.chain is not None
+    assert (report.chain.outrun, report.chain.returned) == (("d/urgent",), 2)
+    assert "before d/urgent, which waits on" in report.chain.sentence
+
+
+def test_the_replacement_of_a_daemons_only_pod_comes_after_the_preemptor() -> None:
+    """The deletion of the only victim wakes the preemptor before the DaemonSet's controller creates a pod."""
+    report = anti_affine()
+    assert report.placements == {"d/urgent": "n1"}
+    assert [(e.pod, e.fate) for e in report.evicted] == [("d/agent", "Pending")]
+
+
+def test_settling_follows_the_chain() -> None:
+    objects = [
+        *CLASSES,
+        node("n1"),
+        node("n2"),
+        owned("ReplicaSet", "mid", "n1", "4", priority=50),
+        owned("ReplicaSet", "low", "n2", "4", priority=0),
+        pod("urgent", cpu="4", priority=100, **only_on("n1")),
+    ]
+    rest = settle(Cluster.from_objects(objects))
+    assert (list(rest.waiting), rest.placed, rest.evicted) == (["d/low"], 2, 2)
+
+
+def test_a_workload_of_the_manifest_is_counted_without_the_pods_that_it_evicts() -> None:
+    """Two pods of 4 cores evict two of 4 cores on the only nodes; the victims wait, and are not of the workload."""
+    objects = [node("n1"), node("n2"), *(owned("ReplicaSet", f"w{n}", f"n{n}", "4") for n in (1, 2))]
+    template = pod_spec("4", priorityClassName="high")
+    report = run(objects, workload("Deployment", "urgent", {"replicas": 2}, template))
+    assert (report.placed, report.unplaced) == (2, 0)
+    assert report.chain is not None
+    assert (report.chain.pending, report.first_line()[1]) == (
+        2,
+        "2 of 2 pods get a node, 2 pods evicted, 2 of them without another node",
+    )
+
+
+def another_class(*objects: Json) -> Remedies:
+    """The fixes of the waiting pod d/waiting by a higher PriorityClass."""
+    cluster = Cluster.from_objects([CLASSES[0], *objects])
+    return remedies_of(stand_in_of(Scheduler(cluster), "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"})))
+
+
+def test_a_class_whose_victims_take_the_room_again_is_no_fix() -> None:
+    """The agent's DaemonSet recreates it before web has stopped, and its only obstacle is not nominated affinity."""
+    waiting = pod("waiting", cpu="2", **only_on("n1"), **apart_from("agent"))
+    agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
+    found = another_class(node("n1"), agent, owned("ReplicaSet", "web", "n1", "3"), waiting)
+    assert found.remedies == ()
+    assert any("whose replacements take the node again" in line for line in found.impossible)
+
+
+def test_a_class_says_what_becomes_of_the_victims() -> None:
+    """urgent evicts mid, whose replacement evicts low from n2; low waits."""
+    objects = [
+        node("n1"),
+        node("n2"),
+        owned("ReplicaSet", "mid", "n1", "4", priority=50),
+        owned("ReplicaSet", "low", "n2", "4", priority=0),
+    ]
+    (fix,) = another_class(*objects, pod("waiting", cpu="4", **only_on("n1"))).remedies
+    assert fix.victims == ("d/mid", "d/low")
+    assert fix.chain is not None
+    assert (fix.chain.moved, fix.chain.pending, fix.chain.evicted_in_turn) == (1, 1, ("d/low",))
+    assert fix.weakens == (
+        "it goes before pods of lower priority; evicts d/mid, d/low: 1 comes back elsewhere, 1 stays Pending, and"
+        " 1 replacement evicts d/low in turn"
+    )
+
+
+def test_a_victim_that_another_equals_is_one_of_both() -> None:
+    """Of two pods of one priority, neither of which says when it started, urgent needs the room of one."""
+    objects = [node("n1"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b"))]
+    report = run(objects, pod("urgent", cpu="2", priorityClassName="high"))
+    (evicted,) = report.evicted
+    assert {evicted.pod, *evicted.tied} == {"d/a", "d/b"}
+    (fix,) = another_class(*objects, pod("waiting", cpu="2")).remedies
+    assert fix.weakens == (
+        f"it goes before pods of lower priority; evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending"
+    )
+
+
+def test_an_equal_that_is_too_small_is_not_named() -> None:
+    """Of 4 cores urgent needs 3: only the pod of 3 cores makes room for it, not that of 1 core."""
+    objects = [node("n1"), owned("ReplicaSet", "large", "n1", "3"), owned("ReplicaSet", "small", "n1", "1")]
+    (evicted,) = run(objects, pod("urgent", cpu="3", priorityClassName="high")).evicted
+    assert (evicted.pod, evicted.tied) == ("d/large", ())
+
+
+def test_two_of_three_equals() -> None:
+    """Of three pods of 2 cores on a node of 6 two have to go for one of 4 cores."""
+    objects = [node("n1", cpu="6"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
+    (fix,) = another_class(*objects, pod("waiting", cpu="4")).remedies
+    assert fix.chain is not None
+    (named,) = fix.chain.named(fix.victims)
+    assert (named[:5], sorted(named[5:].split(", "))) == ("2 of ", ["d/a", "d/b", "d/c"])
+
+
+def test_a_victim_that_started_at_another_time_is_the_one() -> None:
+    running = [owned("ReplicaSet", name, "n1", "2") for name in ("a", "b")]
+    for second, made in enumerate(running):
+        made["status"]["startTime"] = f"2026-01-01T00:00:0{second}Z"
+    (evicted,) = run([node("n1"), *running], pod("urgent", cpu="2", priorityClassName="high")).evicted
+    assert (evicted.pod, evicted.tied) == ("d/b", ())
+
+
+def test_a_drain_follows_whom_the_displaced_pods_evict() -> None:
+    """mid leaves n1 and evicts low from n2, whose replacement fits nowhere: n1 is cordoned."""
+    objects = [
+        node("n1"),
+        node("n2"),
+        owned("ReplicaSet", "mid", "n1", "4", priority=50),
+        owned("ReplicaSet", "low", "n2", "4", priority=0),
+    ]
+    report = drain(Cluster.from_objects(objects), ["n1"])
+    assert [(moved.pod, moved.target) for moved in report.moved] == [("d/mid", "n2")]
+    assert report.chain is not None
+    assert report.chain.sentence == "evicts 1 pod, which stays Pending"
+
+
+@pytest.mark.parametrize(("limit", "fate"), [(0, "Lost"), (3, "Pending")])
+def test_a_job_without_retries_creates_no_replacement(limit: int, fate: str) -> None:
+    job = {**workload("Job", "run", {"backoffLimit": limit}), "apiVersion": "batch/v1"}
+    objects = [node("n1"), job, owned("Job", "run", "n1", "4")]
+    (evicted,) = run(objects, pod("urgent", cpu="4", priorityClassName="high")).evicted
+    assert evicted.fate == fate
+
+
+def random_cluster(seed: int) -> list[Json]:
+    """Up to 6 nodes with pods of all kinds of owners, and up to 8 waiting pods; some have anti-affinity."""
+    random = Random(seed)
+    nodes = [node(f"n{i}", random.choice("ab"), cpu=str(random.randint(2, 6))) for i in range(random.randint(1, 6))]
+
+    def any_pod(name: str, where: str) -> Json:
+        spec: Json = {"priority": random.choice([0, 0, 5, 10, 20])}
+        if random.random() < 0.3:
+            term: Json = {"labelSelector": {"matchLabels": {"app": random.choice("xyz")}}}
+            term |= {"topologyKey": random.choice([HOSTNAME, ZONE])}
+            spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        kind = random.choice(["ReplicaSet", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", None])
+        if kind == "DaemonSet":
+            spec |= only_on(where or "n0")
+        owner = {"kind": kind, "name": f"o{random.randint(0, 4)}"} if kind else None
+        made = pod(name, where, str(random.choice([1, 1, 2, 3])), owner, **spec)
+        made["metadata"]["labels"] = {"app": random.choice("xyz")}
+        return made
+
+    pods: list[Json] = [any_pod(f"w{i}", "") for i in range(random.randint(1, 8))]
+    for each in nodes:
+        free = int(each["status"]["allocatable"]["cpu"])
+        while free > 0 and random.random() < 0.9:
+            made = any_pod(f"p{len(pods)}", each["metadata"]["name"])
+            free -= int(made["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+            pods += [made] if free >= 0 else []
+    return [*nodes, *pods]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_settles_is_at_rest(seed: int) -> None:
+    """No node is overfull, no pod is lost but those that nobody recreates, and who waits fits nowhere."""
+    cluster = Cluster.from_objects(random_cluster(seed))
+    rest = settle(cluster)
+    there = {pod.key: pod for pod in rest.cluster.pods}
+    assert {key for key, pod in there.items() if not pod.spec.node_name} == set(rest.waiting)
+    assert all(owner_of(pod).kind == "Pod" for pod in cluster.pods if pod.key not in there)
+    scheduler = Scheduler(rest.cluster)
+    assert (scheduler.view.requested <= scheduler.view.allocatable).all()
+    assert not any(explain_pod(scheduler, there[key]).feasible for key in rest.waiting)

@@ -1,0 +1,76 @@
+"""Where pods wait in the end of a simulation, and which of them were tried again after what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.simulate.report import SimulationReport
+from kschedctl.render.page import Style
+from kschedctl.render.sections import retried_section
+from kschedctl.reports.placements import RetriedPods
+
+Json = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
+
+
+def node(cpu: str) -> Json:
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "9"}}
+    return {"kind": "Node", "metadata": {"name": "a", "labels": {ZONE: "z"}}, "status": status}
+
+
+def pod(name: str, priority: int = 0, cpu: str = "1", **spec: Any) -> Json:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "namespace": "shop", "labels": {"app": name.rstrip("0123456789")}}
+    spec = {"containers": [container], "priority": priority, "preemptionPolicy": "Never", **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def near(app: str) -> Json:
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def run(*pods: Json, cpu: str = "2") -> SimulationReport:
+    return simulate(Cluster.from_objects([node(cpu), *pods]), [], pending=True)
+
+
+def test_who_waited_for_another_pod_is_told_with_what_became_of_it() -> None:
+    """Two need a db near, for which there is room beside it for one of them only."""
+    report = run(pod("api1", 5, affinity=near("db")), pod("api2", 5, affinity=near("db")), pod("db"))
+    assert report.retried == (
+        RetriedPods("Pod shop/api1", ("shop/api1",), {"AssignedPodAdd": 1}),
+        RetriedPods(
+            "Pod shop/api2",
+            ("shop/api2",),
+            {"AssignedPodAdd": 1, "UnschedulableTimeout": 1},
+            "unschedulable",
+            ("NodeResourcesFit",),
+        ),
+    )
+    (pending,) = report.pending
+    assert (pending.pods, pending.queue, pending.rejectors) == (("shop/api2",), "unschedulable", ("NodeResourcesFit",))
+    told = repr(retried_section(report.retried, Style(width=80)))
+    assert "'pods that came to nodes', 'scheduled'" in told
+    assert "'pods that came to nodes, five minutes', 'unschedulable: NodeResourcesFit'" in told
+
+
+def test_pods_wait_where_their_refusal_puts_them() -> None:
+    gated = pod("gated", schedulingGates=[{"name": "later"}])
+    report = run(pod("large", cpu="3"), gated, pod("other", schedulerName="other"))
+    waiting = {group.verdict: (group.queue, group.rejectors) for group in report.pending}
+    assert waiting == {
+        "Unschedulable": ("unschedulable", ("NodeResourcesFit",)),
+        "Gated": ("unschedulable", ()),
+        "NotResponsible": ("", ()),
+    }
+    assert report.retried == ()
+    assert retried_section(report.retried, Style(width=80)) == ()
+
+
+def test_that_time_passed_in_vain_is_not_worth_a_line() -> None:
+    """It is in the document all the same."""
+    report = run(pod("large", 5, cpu="3"), pod("small"))
+    assert [group.after for group in report.retried] == [{"UnschedulableTimeout": 1}]
+    assert retried_section(report.retried, Style(width=80)) == ()

@@ -1,0 +1,235 @@
+"""Workloads that exist: what stays, goes and comes, and how far a rollout gets. By the rules of their controllers."""
+
+from __future__ import annotations
+
+import pytest
+from small import Json, node, pod, pod_spec, replica, workload
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
+from kschedctl.errors import InputError
+from kschedctl.replay.controllers.changed_workloads import first_to_go
+from kschedctl.replay.controllers.rollout_limits import share
+
+HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
+
+
+def run(objects: list[Json], *manifests: Json, rollout: bool = False) -> SimulationReport:
+    return simulate(Cluster.from_objects(objects), manifests, rollout=rollout)
+
+
+def told(found: WorkloadPlacement) -> tuple[int, int, int, int]:
+    return found.created, found.running, found.pending, found.removed
+
+
+# -- Deployments --------------------------------------------------------------------------------------------------
+
+
+def web(replicas: int, cpu: str = "1", **spec: object) -> Json:
+    return workload("Deployment", spec={"replicas": replicas, **spec}, template=pod_spec(cpu))
+
+
+def rolling(surge: int | str, unavailable: int | str) -> Json:
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+
+
+def replicas(number: int) -> list[Json]:
+    return [replica(f"web-5f-{i}", "n1") for i in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "new_cpu", "strategy", "expected", "rollout"),
+    [
+        # one core is free: 1 surge pod comes, 1 old one goes, and so on
+        ("5", "1", rolling(1, 0), (4, 4, 0, 4), "complete"),
+        # 25 % of 4 is 1 of both; the surge pod waits until an old one went
+        ("4", "1", {}, (4, 4, 0, 4), "complete"),
+        # both round to 0, so that one may be missing
+        ("4", "1", rolling("0%", "10%"), (4, 4, 0, 4), "complete"),
+        # the surge pod waits, 1 old pod goes, a second one comes: 5 pods, of which the 3 that must run do, 2 of 5 cores
+        ("5", "3", rolling(1, 1), (2, 3, 2, 1), "stuck: 0 of 4 new pods run, 3 old ones are left"),
+        # all old pods go first: of 3 cores each one fits
+        ("5", "3", {"type": "Recreate"}, (4, 1, 3, 4), "stuck: 1 of 4 new pods runs, 0 old ones are left"),
+    ],
+    ids=["surge", "default", "rounded to zero", "stuck", "Recreate"],
+)
+def test_a_deployment_rolls(
+    cpu: str, new_cpu: str, strategy: Json, expected: tuple[int, int, int, int], rollout: str
+) -> None:
+    report = run([node("n1", cpu=cpu), *replicas(4)], web(4, new_cpu, strategy=strategy), rollout=True)
+    (found,) = report.workloads
+    assert (told(found), found.rollout) == (expected, rollout)
+
+
+def test_the_pods_that_a_rollout_does_not_create() -> None:
+    report = run([node("n1"), *replicas(4)], web(4, strategy=rolling(1, 0)), rollout=True)
+    assert [(group.verdict, len(group.pods)) for group in report.pending] == [("Unschedulable", 1), ("NotCreated", 3)]
+    assert (report.placed, report.unplaced) == (0, 4)
+
+
+def test_percentages_round_surge_up_and_the_missing_down() -> None:
+    assert [share("25%", number, up=True) for number in (1, 3, 4, 10)] == [1, 1, 1, 3]
+    assert [share("25%", number, up=False) for number in (1, 3, 4, 10)] == [0, 0, 1, 2]
+    with pytest.raises(InputError, match="a valid percent string must be a numeric string") as caught:
+        run([node("n1")], web(1, strategy=rolling("some", 1)), rollout=True)
+    assert caught.value.where == "Deployment d/web"
+
+
+def test_only_pods_of_older_templates_are_replaced() -> None:
+    """A rollout that was under way: the pods of its new template stay."""
+    newer = [replica(f"web-6a-{i}", "n1", cpu="2") for i in range(2)]
+    for each in newer:
+        each["metadata"]["labels"]["pod-template-hash"] = "6a"
+        each["metadata"]["ownerReferences"][0]["name"] = "web-6a"
+    (found,) = run([node("n1", cpu="8"), *replicas(2), *newer], web(3, "2")).workloads
+    assert told(found) == (1, 3, 0, 2)
+
+
+def test_the_number_of_replicas_is_left_alone_where_a_manifest_names_none() -> None:
+    manifest = web(0)
+    del manifest["spec"]["replicas"]
+    (found,) = run([node("n1"), *replicas(3)], manifest).workloads
+    assert (found.desired, found.running, found.removed) == (3, 3, 0)
+    assert run([node("n1")], manifest).workloads[0].desired == 1
+
+
+def test_a_paused_deployment_only_scales() -> None:
+    new = run([node("n1")], web(2, paused=True))
+    assert (new.workloads[0].desired, new.assumed) == (0, ("Deployment d/web is paused: it makes no pods",))
+    (found,) = run([node("n1"), *replicas(4)], web(2, "2", paused=True)).workloads
+    assert told(found) == (0, 2, 0, 2)
+
+
+def test_who_is_given_up_first() -> None:
+    """No node, not running, not ready, most others on its node, the youngest: pkg/controller/controller_utils.go."""
+    some = [replica(name, where) for name, where in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("d", "n3"), ("e", "n4"))]
+    some += [replica("idle"), replica("young", "n5"), replica("starting", "n6")]
+    for each in some:
+        each["metadata"]["creationTimestamp"] = "2024-01-01T00:00:00Z"
+    some[6]["metadata"]["creationTimestamp"] = "2024-06-01T00:00:00Z"
+    some[4]["status"]["conditions"] = []
+    some[7]["status"] = {"phase": "Pending"}
+    found = first_to_go(Cluster.from_objects(some).pods)
+    assert [each.metadata.name for each in found] == ["idle", "starting", "e", "a", "b", "young", "c", "d"]
+
+
+def test_what_has_no_node_yet_takes_part() -> None:
+    report = run([node("n1"), *replicas(2), replica("web-5f-9")], web(4))
+    assert (told(report.workloads[0]), report.placed) == ((1, 4, 0, 0), 2)
+
+
+def test_pods_that_preemption_evicts_are_made_again() -> None:
+    """The StatefulSet's pods come one by one: the second finds a full node, and takes the place of the last web pod."""
+    high = workload("StatefulSet", "high", {"replicas": 3}, pod_spec(priorityClassName="high"))
+    report = run([node("n1"), HIGH], web(3), high)
+    assert {found.workload: told(found) for found in report.workloads} == {
+        "Deployment d/web": (3, 1, 2, 0),
+        "StatefulSet d/high": (3, 3, 0, 0),
+    }
+    assert (report.placed, report.unplaced, len(report.evicted)) == (4, 2, 2)
+    assert sorted(report.placements) == ["d/high-0", "d/high-1", "d/high-2", "d/web-new-0"]
+
+
+# -- StatefulSets -------------------------------------------------------------------------------------------------
+
+
+def db(replicas: int, cpu: str = "1", **spec: object) -> Json:
+    return workload("StatefulSet", "db", {"replicas": replicas, **spec}, pod_spec(cpu))
+
+
+def members(number: int, *idle: int) -> list[Json]:
+    owner = {"kind": "StatefulSet", "name": "db"}
+    found = [pod(f"db-{i}", "" if i in idle else "n1", owner=owner) for i in range(number)]
+    for each in found:
+        each["metadata"]["labels"] = {"app": "db"}
+    return found
+
+
+def test_ordered_pods_wait_for_their_predecessors() -> None:
+    report = run([node("n1", cpu="2")], db(5))
+    assert [(group.verdict, group.pods) for group in report.pending] == [
+        ("Unschedulable", ("d/db-2",)),
+        ("NotCreated", ("d/db-3", "d/db-4")),
+    ]
+    report = run([node("n1", cpu="2")], db(5, podManagementPolicy="Parallel"))
+    assert [(group.verdict, len(group.pods)) for group in report.pending] == [("Unschedulable", 3)]
+
+
+@pytest.mark.parametrize("rollout", [False, True])
+def test_pods_below_the_partition_stay(rollout: bool) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    report = run([node("n1", cpu="8"), *members(4)], db(4, "2", updateStrategy=strategy), rollout=rollout)
+    assert told(report.workloads[0]) == (2, 4, 0, 2)
+    assert sorted(report.placements) == ["d/db-2", "d/db-3"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "before", "cpu", "expected", "rollout"),
+    [
+        # db-2 and db-3 are created first, in order; then db-1 makes way
+        (db(4, "2"), members(2), "6", (3, 3, 1, 1), "stuck: 2 of 4 new pods run, 1 old one is left"),
+        (db(2), members(4), "4", (2, 2, 0, 4), "complete"),
+        (db(2), members(2, 0), "0", (0, 1, 0, 0), "stuck: 0 of 2 new pods run, 2 old ones are left"),
+        (db(3, "4"), members(3), "4", (1, 2, 1, 1), "stuck: 0 of 3 new pods run, 2 old ones are left"),
+    ],
+    ids=["more replicas", "fewer replicas", "one waits already", "too large"],
+)
+def test_a_stateful_set_rolls(
+    manifest: Json, before: list[Json], cpu: str, expected: tuple[int, int, int, int], rollout: str
+) -> None:
+    (found,) = run([node("n1", cpu=cpu), *before], manifest, rollout=True).workloads
+    assert (told(found), found.rollout) == (expected, rollout)
+
+
+def test_stateful_sets_go_one_by_one() -> None:
+    """The gate MaxUnavailableStatefulSet is off by default (pkg/features/kube_features.go)."""
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+    manifest = db(3, "4", updateStrategy=strategy, podManagementPolicy="Parallel")
+    report = run([node("n1"), *members(3)], manifest, rollout=True)
+    assert told(report.workloads[0]) == (1, 2, 1, 1)
+    assert "MaxUnavailableStatefulSet" in report.assumed[0]
+
+
+# -- DaemonSets ---------------------------------------------------------------------------------------------------
+
+NODES = [node(f"n{i}") for i in range(4)]
+
+
+def agent(cpu: str, **update: object) -> Json:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": update}
+    return workload("DaemonSet", "agent", {"updateStrategy": strategy}, pod_spec(cpu))
+
+
+def agents() -> list[Json]:
+    owner = {"kind": "DaemonSet", "name": "agent"}
+    found = [pod(f"agent-{i}", f"n{i}", owner=owner) for i in range(4)]
+    for each in found:
+        each["metadata"]["labels"] = {"app": "agent"}
+    return [*found, pod("other", "n2", cpu="3")]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected", "rollout"),
+    [
+        # n2 has room for one core: its new pod waits, and nobody else may be missing
+        (agent("3"), (3, 3, 1, 3), "stuck: 2 of 4 new pods run, 1 old one is left"),
+        # 30 % of 4 rounds up to 2
+        (agent("3", maxUnavailable="30%"), (4, 3, 1, 4), "stuck: 3 of 4 new pods run, 0 old ones are left"),
+        # n2 has no room for two; the others go on beside it
+        (agent("1", maxSurge=2, maxUnavailable=0), (4, 4, 1, 3), "stuck: 3 of 4 new pods run, 1 old one is left"),
+        (agent("4", maxSurge=2, maxUnavailable=0), (2, 4, 2, 0), "stuck: 0 of 4 new pods run, 4 old ones are left"),
+        (agent("1"), (4, 4, 0, 4), "complete"),
+    ],
+    ids=["one", "share", "surge", "surge without room", "complete"],
+)
+def test_a_daemon_set_rolls(manifest: Json, expected: tuple[int, int, int, int], rollout: str) -> None:
+    (found,) = run([*NODES, *agents()], manifest, rollout=True).workloads
+    assert (told(found), found.rollout) == (expected, rollout)
+
+
+def test_pods_of_the_strategy_on_delete_stay() -> None:
+    manifest = workload("DaemonSet", "agent", {"updateStrategy": {"type": "OnDelete"}}, pod_spec("2"))
+    report = run([*NODES, node("n4"), *agents()], manifest, rollout=True)
+    assert told(report.workloads[0]) == (1, 5, 0, 0)
+    assert "OnDelete" in report.assumed[0]

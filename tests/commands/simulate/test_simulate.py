@@ -1,0 +1,332 @@
+"""`simulate`: what controllers make, the queue, preemption, rollouts, and runs with several seeds."""
+
+from __future__ import annotations
+
+import pytest
+from small import ZONE, Json, node, pod, pod_spec, replica, spread, workload
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.simulate.report import SimulationReport
+from kschedctl.replay.parallel import Workers
+
+THREE_ZONES = [node("n1", "a"), node("n2", "b"), node("n3", "c")]
+
+NIGHTLY: Json = {"schedule": "0 3 * * *"}
+
+
+def run(objects: list[Json], *manifests: Json, **options: object) -> SimulationReport:
+    return simulate(Cluster.from_objects(objects), manifests, **options)  # type: ignore[arg-type]
+
+
+def test_a_deployment_spread_over_zones() -> None:
+    report = run(THREE_ZONES, workload("Deployment", spec={"replicas": 6}, template=pod_spec(**spread())))
+    (found,) = report.workloads
+    assert (found.workload, found.desired, found.running, found.pending) == ("Deployment d/web", 6, 6, 0)
+    assert found.domains == {ZONE: {"a": 2, "b": 2, "c": 2}}
+    assert found.nodes == {"n1": 2, "n2": 2, "n3": 2}
+    cpu = next(r for r in report.headroom if r.resource == "cpu")
+    assert (cpu.requested_before, cpu.requested_after, cpu.largest_free_after) == (0, 6000, 2000)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "names"),
+    [
+        (workload("ReplicaSet", spec={"replicas": 2}), ["web-0", "web-1"]),
+        (workload("ReplicationController", spec={"replicas": 1, "selector": {"app": "web"}}), ["web-0"]),
+        (workload("StatefulSet", spec={"replicas": 2, "ordinals": {"start": 3}}), ["web-3", "web-4"]),
+        (workload("DaemonSet"), ["web-n1", "web-n2", "web-n3"]),
+        (workload("Job", spec={"parallelism": 3, "completions": 2}), ["web-0", "web-1"]),
+        (workload("Job", spec={"suspend": True}), []),
+        (pod("bare"), ["bare"]),
+        ({**workload("CronJob"), "spec": {**NIGHTLY, "jobTemplate": {"spec": workload("Job")["spec"]}}}, ["web-0-0"]),
+        (
+            {
+                **workload("CronJob"),
+                "spec": {**NIGHTLY, "suspend": True, "jobTemplate": {"spec": workload("Job")["spec"]}},
+            },
+            [],
+        ),
+        ({**workload("Job"), "metadata": {"generateName": "run-", "namespace": "d"}}, ["run-0-0"]),
+        ({**workload("ReplicaSet"), "metadata": {"generateName": "rs-", "namespace": "d"}}, ["rs-0-0"]),
+        ({**workload("Job"), "apiVersion": "batch.volcano.sh/v1alpha1"}, []),
+    ],
+    ids=[
+        "ReplicaSet",
+        "ReplicationController",
+        "StatefulSet",
+        "DaemonSet",
+        "Job",
+        "suspended",
+        "Pod",
+        "CronJob",
+        "suspended CronJob",
+        "generated name",
+        "generated name of a ReplicaSet",
+        "another vendor's Job",
+    ],
+)
+def test_what_controllers_make(manifest: Json, names: list[str]) -> None:
+    assert sorted(run(THREE_ZONES, manifest).placements) == [f"d/{name}" for name in names]
+
+
+def test_pods_without_a_node_are_told_of_in_full_where_that_was_asked_for() -> None:
+    """Four cores have room for one of three cores; the others are alike."""
+    manifest = workload("ReplicaSet", spec={"replicas": 3}, template=pod_spec("3"))
+    assert run([node("n1")], manifest).explained == ()
+    (found,) = run([node("n1")], manifest, in_full=9).explained
+    assert found.pods == ("d/web-1", "d/web-2")
+    (alone,) = found.explanation.nodes
+    assert (alone.name, [refusal.reason for refusal in alone.refusals]) == ("n1", ["Insufficient cpu"])
+
+
+def test_generated_names_differ() -> None:
+    manifest = {"kind": "Pod", "metadata": {"generateName": "p-", "namespace": "d"}, "spec": pod_spec()}
+    assert sorted(run(THREE_ZONES, manifest, manifest).placements) == ["d/p-0", "d/p-1"]
+
+
+def test_a_template_that_names_a_node_passes_the_scheduler_by() -> None:
+    """Three cores are asked of two; kube-scheduler never sees these pods."""
+    manifest = workload("ReplicaSet", spec={"replicas": 3}, template=pod_spec(nodeName="n2"))
+    report = run([node("n1"), node("n2", cpu="2")], manifest)
+    assert set(report.placements.values()) == {"n2"}
+    assert (report.placed, report.unplaced) == (3, 0)
+    cpu = next(r for r in report.headroom if r.resource == "cpu")
+    assert cpu.requested_after == 3000
+
+
+def test_a_namespace_that_is_not_there_is_told() -> None:
+    there = {"kind": "Namespace", "metadata": {"name": "shop"}}
+    assert run([*THREE_ZONES, there], pod("p")).assumed == ("namespace d is created, without labels",)
+    assert not run(THREE_ZONES, pod("p")).assumed
+
+
+def test_daemons_run_where_they_tolerate_and_match() -> None:
+    taint = [{"key": "gpu", "effect": "NoSchedule"}]
+    nodes = [node("n1"), node("n2", taints=taint), node("n3", unschedulable=True), node("n4", "z")]
+    manifest = workload("DaemonSet", template=pod_spec(nodeSelector={ZONE: "a"}))
+    assert run(nodes, manifest).placements == {"d/web-n1": "n1", "d/web-n3": "n3"}
+
+
+def test_higher_priority_goes_first() -> None:
+    classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
+    low = workload("Deployment", "low", {"replicas": 4})
+    high = workload("Deployment", "high", {"replicas": 4}, pod_spec(priorityClassName="high"))
+    report = run([node("n1"), *classes], low, high)
+    assert set(report.placements) == {f"d/high-new-{i}" for i in range(4)}
+    (pending,) = report.pending
+    assert (pending.workload, len(pending.pods)) == ("Deployment d/low", 4)
+    assert pending.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert not report.evicted
+
+
+def test_preemption_evicts_and_takes_the_place() -> None:
+    classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
+    running = [replica(f"r{i}", "n1") for i in range(4)]
+    report = run([node("n1"), *classes, *running], pod("urgent", cpu="3", priorityClassName="high"))
+    assert report.placements == {"d/urgent": "n1"}
+    assert len(report.evicted) == 3
+    assert {(e.by, e.node, e.priority, e.workload) for e in report.evicted} == {
+        ("d/urgent", "n1", 0, "Deployment d/web")
+    }
+
+
+def test_what_becomes_of_the_evicted() -> None:
+    """Each needs 2 cores where 3 are left: one of those that are made again fits, and a bare pod is nobody's."""
+    classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
+    owned = [replica(f"r{i}", "n1", "2") for i in range(2)]
+    there = {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "priorityClassName": "high"}
+    report = run(
+        [node("n1", cpu="6"), node("n2", cpu="3"), *classes, *owned, pod("bare", "n1", "2")], pod("u", cpu="6", **there)
+    )
+    assert sorted((e.pod, e.fate, e.target) for e in report.evicted if e.pod == "d/bare") == [("d/bare", "Lost", "")]
+    assert sorted((e.fate, e.target) for e in report.evicted if e.pod != "d/bare") == [("Moved", "n2"), ("Pending", "")]
+    assert (report.placed, report.unplaced, report.placements) == (1, 0, {"d/u": "n1"})
+
+
+def test_budgets_are_spent_by_preemption() -> None:
+    """The first victim spends the budget, so that the second preemptor rather takes the pod without one."""
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": 1},
+    }
+    classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
+    other = pod("other", "n2", cpu="4", priority=50)
+    other["metadata"]["labels"] = {}
+    objects = [node("n1"), node("n2"), node("n3"), budget, *classes, other]
+    objects += [replica("r1", "n1", cpu="4"), replica("r2", "n3", cpu="4")]
+    urgent = workload("Deployment", "urgent", {"replicas": 2}, pod_spec("4", priorityClassName="high"))
+    report = run(objects, urgent)
+    assert len(report.evicted) == 2
+    assert report.evicted[1].pod == "d/other"
+
+
+def test_a_pod_of_a_missing_priority_class_is_not_created() -> None:
+    (lacking,) = run(THREE_ZONES, pod("p", priorityClassName="gold")).not_created
+    said = 'pods "p" is forbidden: no PriorityClass with name gold was found'
+    assert [failure.message for failure in lacking.failures] == [said]
+
+
+def test_gated_and_foreign_pods() -> None:
+    report = run(THREE_ZONES, pod("g", schedulingGates=[{"name": "x"}]), pod("f", schedulerName="other"))
+    assert {(group.verdict, group.pods) for group in report.pending} == {
+        ("Gated", ("d/g",)),
+        ("NotResponsible", ("d/f",)),
+    }
+
+
+def test_a_pod_that_fits_only_after_another_is_tried_again() -> None:
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    report = run(THREE_ZONES, pod("first", affinity=near), workload("ReplicaSet", "db", {"replicas": 1}))
+    assert list(report.placements) == ["d/db-0", "d/first"]
+    assert report.placements["d/first"] == report.placements["d/db-0"]
+
+
+# -- volumes and devices ------------------------------------------------------------------------------------------
+
+
+def storage_class(name: str, mode: str, provisioner: str = "csi.example.com") -> Json:
+    return {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
+
+
+def local_volume(name: str, zone: str) -> Json:
+    expression = {"key": ZONE, "operator": "In", "values": [zone]}
+    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+    return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": {**spec, "nodeAffinity": terms}}
+
+
+def stateful(storage: str, replicas: int) -> Json:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    return workload("StatefulSet", spec={"replicas": replicas, "volumeClaimTemplates": [claim]})
+
+
+def test_each_pod_of_a_stateful_set_takes_a_volume() -> None:
+    local = storage_class("local", "WaitForFirstConsumer", "kubernetes.io/no-provisioner")
+    volumes = [local_volume("pv1", "a"), local_volume("pv2", "b")]
+    report = run([*THREE_ZONES, local, *volumes], stateful("local", 3))
+    assert sorted(report.placements.values()) == ["n1", "n2"]
+    (pending,) = report.pending
+    assert "3 node(s) didn't find available persistent volumes to bind" in pending.message
+
+
+def test_claims_of_an_immediate_class_are_taken_for_provisioned() -> None:
+    report = run([*THREE_ZONES, storage_class("fast", "Immediate")], stateful("fast", 2))
+    assert report.placed == 2
+    assert len(report.assumed) == 2
+
+
+def test_devices_are_allocated_once() -> None:
+    devices = [{"name": f"gpu{i}"} for i in range(2)]
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "nodeName": "n2", "pool": pool, "devices": devices}
+    slice_ = {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}
+    device_class = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+    template = {
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one", "namespace": "d"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    wants = pod_spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+    manifest = workload("Deployment", spec={"replicas": 3}, template=wants)
+    report = run([*THREE_ZONES, slice_, device_class, template], manifest)
+    assert list(report.placements.values()) == ["n2", "n2"]
+    assert report.unplaced == 1
+    assert "cannot allocate all claims" in report.pending[0].message
+
+
+# -- workloads that exist -----------------------------------------------------------------------------------------
+
+
+def test_more_replicas_of_the_same_template_stay_and_come() -> None:
+    running = [replica(f"web-5f-{i}", "n1") for i in range(2)]
+    report = run([*THREE_ZONES, *running], workload("Deployment", spec={"replicas": 3}))
+    (found,) = report.workloads
+    assert (found.desired, found.created, found.running, found.removed) == (3, 1, 3, 0)
+
+
+def test_fewer_replicas() -> None:
+    running = [replica(f"web-5f-{i}", "n1") for i in range(3)]
+    (found,) = run([*THREE_ZONES, *running], workload("Deployment", spec={"replicas": 1})).workloads
+    assert (found.desired, found.created, found.running, found.removed) == (1, 0, 1, 2)
+
+
+def test_a_new_template_replaces_the_old_pods() -> None:
+    running = [replica(f"web-5f-{i}", "n1") for i in range(4)]
+    manifest = workload("Deployment", spec={"replicas": 4}, template=pod_spec("3"))
+    (found,) = run([*THREE_ZONES, *running], manifest).workloads
+    assert (found.created, found.running, found.pending, found.removed) == (4, 3, 1, 4)
+
+
+def test_a_rollout_stays_within_its_limits() -> None:
+    """Four of four cores are in use: without surge one old pod goes for each new one, with surge it has no room."""
+    running = [replica(f"web-5f-{i}", "n1") for i in range(4)]
+
+    def rolled(surge: int, unavailable: int) -> tuple[int, int, str]:
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+        manifest = workload("Deployment", spec={"replicas": 4, "strategy": strategy})
+        (found,) = run([node("n1"), *running], manifest, rollout=True).workloads
+        return found.running, found.removed, found.rollout
+
+    assert rolled(0, 1) == (4, 4, "complete")
+    assert rolled(1, 0) == (4, 0, "stuck: 0 of 4 new pods run, 4 old ones are left")
+
+
+def test_a_rollout_of_a_stateful_set_goes_one_by_one_from_the_last() -> None:
+    owner = {"kind": "StatefulSet", "name": "web"}
+    running = [pod(f"web-{i}", "n1", owner=owner) for i in range(3)]
+    manifest = workload("StatefulSet", spec={"replicas": 3}, template=pod_spec("2"))
+    (found,) = run([node("n1"), *running], manifest, rollout=True).workloads
+    assert found.rollout == "stuck: 1 of 3 new pods runs, 1 old one is left"
+    assert found.removed == 2
+
+
+# -- runs ---------------------------------------------------------------------------------------------------------
+
+
+def lottery() -> tuple[list[Json], Json]:
+    """Two nodes alike, one of which another pod of lower score cannot use: who comes first wins by a tie."""
+    return [node("n1", "a"), node("n2", "b")], workload("Deployment", spec={"replicas": 1})
+
+
+@pytest.mark.parametrize("important", [False, True])
+def test_a_stateful_set_goes_on_once_its_first_pod_has_a_node(important: bool) -> None:
+    """The Job's three pods are created meanwhile, wherever they stand among the manifests: one of 4 places is left.
+
+    A StatefulSet of higher priority has its second pod evict one of the Job.
+    """
+    template = pod_spec(**({"priorityClassName": "high"} if important else {}))
+    high: Json = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
+    manifests = [workload("StatefulSet", "db", {"replicas": 2}, template), workload("Job", "run", {"parallelism": 3})]
+    for order in (manifests, manifests[::-1]):
+        report = run([node("n1"), high], *order)
+        waiting = [pod for group in report.pending for pod in group.pods]
+        assert len(waiting) == 1
+        assert (waiting == ["d/db-1"]) == (not important)
+        assert len(report.evicted) == int(important)
+
+
+def test_runs_tell_how_ties_vary() -> None:
+    objects, manifest = lottery()
+    report = run(objects, manifest, runs=8)
+    assert report.variation is not None
+    assert (report.variation.runs, report.variation.outcomes) == (8, 2)
+    zones = report.variation.workloads[0].domains[ZONE]
+    assert {zone: (s.least, s.most) for zone, s in zones.items()} == {"a": (0, 1), "b": (0, 1)}
+
+
+def test_processes_give_the_same_results() -> None:
+    objects, manifest = lottery()
+    alone = run(objects, manifest, runs=6)
+    assert run(objects, manifest, runs=6, workers=Workers(2)).to_dict() == alone.to_dict()

@@ -1,0 +1,103 @@
+"""Manifests whose pod template did not change: only the number of pods does, whatever admission made of the pods."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from small import ZONE, Json, node, pod, pod_spec, workload
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.simulate.report import WorkloadPlacement
+
+REGION = "topology.kubernetes.io/region"
+NODES = [node("n1", "a", cpu="40", pods="90"), node("n2", "b", cpu="40", pods="90")]
+
+
+def placed(objects: list[Json], manifest: Json) -> WorkloadPlacement:
+    (found,) = simulate(Cluster.from_objects([*NODES, *objects]), [manifest]).workloads
+    return found
+
+
+def running(name: str, number: int, kind: str, owner: str, **labels: str) -> list[Json]:
+    """Pods to which admission added the labels of their node and a request of a sidecar."""
+    pods = []
+    for count in range(number):
+        made = pod(f"{name}-{count}", "n1", owner={"kind": kind, "name": owner})
+        made["metadata"]["labels"] = {"app": "web", ZONE: "a", REGION: "r", **labels}
+        made["spec"]["containers"].append({"name": "proxy", "resources": {"requests": {"cpu": "100m"}}})
+        pods.append(made)
+    return pods
+
+
+def replica_set(template: Json, hash_label: str = "5f", kind: str = "ReplicaSet", name: str = "web-5f") -> Json:
+    """The object as stored, with defaults of the API server in its template."""
+    template = copy.deepcopy(template)
+    template["spec"] |= {"restartPolicy": "Always", "schedulerName": "default-scheduler", "dnsPolicy": "ClusterFirst"}
+    metadata: Json = {"name": name, "namespace": "d", "labels": {"app": "web"}}
+    if kind == "ReplicaSet":
+        template["metadata"]["labels"] = template["metadata"]["labels"] | {"pod-template-hash": hash_label}
+        metadata["labels"]["pod-template-hash"] = hash_label
+        metadata["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": True}
+        ]
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"replicas": 18, "template": template}}
+
+
+def test_a_deployment_that_grows_gets_new_pods_only() -> None:
+    manifest = workload("Deployment", spec={"replicas": 20})
+    pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+    found = placed([replica_set(manifest["spec"]["template"]), *pods], manifest)
+    assert (found.desired, found.created, found.removed, found.running) == (20, 2, 0, 20)
+
+
+def test_labels_of_the_node_alone_make_no_difference_where_no_template_was_read() -> None:
+    manifest = workload("Deployment", spec={"replicas": 20})
+    pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+    for made in pods:
+        del made["spec"]["containers"][1]
+    found = placed(pods, manifest)
+    assert (found.created, found.removed) == (2, 0)
+
+
+def test_pods_of_an_older_template_are_replaced() -> None:
+    """Two ReplicaSets: 3 pods are of the template of the manifest, 2 of an older one that asks for more."""
+    manifest = workload("Deployment", spec={"replicas": 5})
+    older: Json = {"metadata": {"labels": {"app": "web"}}, "spec": pod_spec("2")}
+    old_pods = running("web-3c", 2, "ReplicaSet", "web-3c", **{"pod-template-hash": "3c"})
+    for made in old_pods:
+        made["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    objects = [
+        replica_set(manifest["spec"]["template"]),
+        replica_set(older, "3c", name="web-3c"),
+        *running("web-5f", 3, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"}),
+        *old_pods,
+    ]
+    found = placed(objects, manifest)
+    assert (found.desired, found.created, found.removed) == (5, 2, 2)
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_a_workload_that_makes_its_pods_itself(kind: str) -> None:
+    """Of three pods wanted a StatefulSet has two; a DaemonSet has one of its pods on each of the two nodes."""
+    manifest = workload(kind, spec={"replicas": 3} if kind == "StatefulSet" else {})
+    pods = running("web", 2, kind, "web", **{"controller-revision-hash": "web-77"})
+    if kind == "DaemonSet":
+        pods[1]["spec"]["nodeName"] = "n2"
+    found = placed([replica_set(manifest["spec"]["template"], kind=kind, name="web"), *pods], manifest)
+    assert (found.created, found.removed) == ((1, 0) if kind == "StatefulSet" else (0, 0))
+
+
+def test_a_job_with_more_parallelism_gets_the_pods_that_it_lacks() -> None:
+    """Of 6 completions 1 is done; 5 may run side by side, 2 do; one that failed counts for neither."""
+    manifest = workload("Job", spec={"parallelism": 5, "completions": 6})
+    pods = running("run", 4, "Job", "web")
+    pods[2]["status"]["phase"], pods[3]["status"]["phase"] = "Succeeded", "Failed"
+    found = placed(pods, manifest)
+    assert (found.created, found.removed, found.desired) == (3, 0, 5)
+
+
+def test_a_job_with_less_parallelism_gives_pods_up() -> None:
+    found = placed(running("run", 4, "Job", "web"), workload("Job", spec={"parallelism": 1}))
+    assert (found.created, found.removed, found.running) == (0, 3, 1)

@@ -1,0 +1,131 @@
+"""Nodes that some pods need and others fill: what is told is what a replay shows, and what is proposed leaves room."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kschedctl
+from kschedctl.commands.size import search
+from kschedctl.commands.size.filling import crowded_out, fillings
+from kschedctl.commands.size.program import PackingProgram, program_of
+from kschedctl.commands.size.replays import NodeSets
+from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.commands.size.takers import places_of, takers_of
+from kschedctl.commands.size.type_shapes import shapes_of_types
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+ZONE, HOSTNAME, GPU = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "example.com/gpu"
+
+
+def pod(name: str, cpu: float, mebibytes: int, *, gpu: bool = False, priority: int = 0) -> Json:
+    device = {GPU: "1"} if gpu else {}
+    requests = {"cpu": f"{int(1000 * cpu)}m", "memory": f"{mebibytes}Mi", **device}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    meta = {"name": name, "namespace": "default", "uid": name, "labels": {"app": name}, "ownerReferences": [owner]}
+    container = {"name": "c", "image": "c", "resources": {"requests": requests, "limits": device}}
+    spec = {"containers": [container], "priority": priority}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def instance_type(name: str, cpu: int, gibibytes: int, price: float, gpus: int = 0) -> Json:
+    term = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+    offers = {"cpu": str(cpu), "memory": f"{gibibytes}Gi", "pods": "110", **({GPU: str(gpus)} if gpus else {})}
+    zone = {"key": ZONE, "operator": "In", "values": ["a"]}
+    return {
+        "name": name,
+        "architecture": "amd64",
+        "operatingSystems": ["linux"],
+        "resources": offers,
+        "overhead": {"cpu": "0", "memory": "0"},
+        "offerings": [{"Price": price, "Available": True, "Requirements": [term, zone]}],
+    }
+
+
+TYPES = [
+    instance_type("lean", 8, 16, 0.34),
+    instance_type("even", 8, 32, 0.4),
+    instance_type("gpu", 8, 64, 1.0, 1),
+]
+
+
+def workloads(seed: int, number: int = 80) -> list[Json]:
+    """Small pods, and a few with a device that come last."""
+    random = Random(seed)
+    small = [pod(f"p{at}", random.choice((0.1, 0.25, 0.5, 1)), 512, priority=1) for at in range(number)]
+    return [*small, *(pod(f"train{at}", 0.5, 1024, gpu=True) for at in range(4))]
+
+
+def sized(pods: list[Json], seconds: float = 20) -> Any:
+    cluster = kschedctl.Cluster.from_objects(pods)
+    return kschedctl.size(cluster, wishes=SizingWishes(seconds=seconds), instance_types=TYPES)
+
+
+def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
+    cluster = kschedctl.Cluster.from_objects(pods)
+    shapes = {shape.name: shape for shape in shapes_of_types(cluster, TYPES)}
+    sets = NodeSets(cluster, shapes)
+    view = Scheduler(sets.bought(dict.fromkeys(shapes, 1))).view
+    rows = {name: view.nodes.index[shape.first_in("a")] for name, shape in shapes.items()}
+    prices = {sold["name"]: sold["offerings"][0]["Price"] for sold in TYPES}
+    return program_of(view, rows, prices, takers_of(places_of(view, shapes), shapes)), sets
+
+
+def waiting(pods: list[Json], counts: dict[str, int]) -> list[str]:
+    """By a replay of its own."""
+    return list(seen(pods)[1].waiting(counts))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_devices_stay_free_for_those_that_need_them_and_come_last(seed: int) -> None:
+    pods = workloads(seed)
+    report = sized(pods)
+    counts = {shape.shape: shape.nodes for shape in report.shapes}
+    assert (report.never, waiting(pods, counts)) == ((), [])
+
+
+def test_where_the_search_ends_before_all_have_nodes_no_set_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One replay alone, and in it pods wait that a node more would take."""
+    monkeypatch.setattr(search, "MOST_ROUNDS", 1)
+    report = sized(workloads(0))
+    for alternative in report.alternatives:
+        counts = {name: int(number) for number, name in (part.split(" × ") for part in alternative.shapes.split(", "))}
+        assert len(waiting(workloads(0), counts)) == report.homeless
+    assert not report.complete
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_how_full_others_were_when_devices_had_no_room_left(seed: int) -> None:
+    """Against a loop over the pods in the order in which they were placed."""
+    pods, counts = workloads(seed, 100), {"lean": 1, "even": 1, "gpu": 4}
+    program, sets = seen(pods)
+    late = list(sets.waiting(counts))
+    assert any(key.startswith("default/train") for key in late)
+    simulation, outcomes, nodes = sets.in_order(counts)
+    free = {
+        name: np.array([[8000, size << 30]] * counts[name]) for name, size in (("lean", 16), ("even", 32), ("gpu", 64))
+    }
+    began = {name: some.copy() for name, some in free.items()}
+    names = {row: (name, at) for name, rows in nodes.items() for at, row in enumerate(rows.tolist())}
+    for outcome in outcomes:
+        if outcome.row >= 0:
+            requests = simulation.view.pods.objects[outcome.position].spec.containers[0].resources.requests
+            name, at = names[outcome.row]
+            free[name][at] -= (int(str(requests["cpu"])[:-1]), int(str(requests["memory"])[:-2]) << 20)
+            if sum((left < (500, 1 << 30)).any() for left in free["gpu"]) == 2:  # half of the four
+                break
+    (told,) = fillings(program, nodes, simulation, outcomes, late)
+    assert told.needed == "gpu"
+    for name, some in free.items():
+        full = ((began[name] - some) / began[name]).mean(axis=0).max()
+        assert told.full[program.names.index(name)] == pytest.approx(full), name
+
+
+def test_who_could_be_anywhere_crowds_nobody_out() -> None:
+    program, _ = seen(workloads(0))
+    assert crowded_out(program, ["default/train0"]).tolist() == [name == "gpu" for name in program.names]
+    assert not crowded_out(program, ["default/p0"]).any()

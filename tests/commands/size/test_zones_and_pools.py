@@ -1,0 +1,258 @@
+"""Nodes where volumes are, nodes that pools launch, and pods after the steps of a scenario: counted by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.commands.size.sizing import SizingWishes
+from kschedctl.errors import UsageError
+
+Json = dict[str, Any]
+ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/nodepool"
+EBS_ZONE = "topology.ebs.csi.aws.com/zone"
+GPU = "example.com/gpu"
+
+
+def node(name: str, cpu: int, zone: str, pool: str = "small", **labels: str) -> Json:
+    offers = {"cpu": str(cpu), "memory": "64Gi", "pods": "20"}
+    meta = {"name": name, "labels": {ZONE: zone, HOSTNAME: name, POOL: pool, **labels}}
+    status = {"allocatable": offers, "capacity": offers}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+
+
+def pod(name: str, cpu: float, claim: str = "", **spec: Any) -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    resources = {"requests": {"cpu": str(cpu), **spec.pop("requests", {})}, "limits": spec.pop("limits", {})}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}] if claim else []
+    meta = {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}, "ownerReferences": [owner]}
+    containers = [{"name": "c", "image": "c", "resources": resources}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"containers": containers, "volumes": volumes, **spec},
+    }
+
+
+def bound_volume(name: str, zone: str, key: str = ZONE) -> list[Json]:
+    """A claim and the volume of one zone that it is bound to."""
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [zone]}]}
+    claim_spec = {"volumeName": name, "storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}
+    claim_spec["resources"] = {"requests": {"storage": "1Gi"}}
+    volume_spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "fast",
+        "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name, "uid": name},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        "csi": {"driver": "csi.example.com", "volumeHandle": name},
+    }
+    bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    claim_meta = {"name": name, "namespace": "default", "uid": name, "annotations": bound}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": claim_meta,
+            "spec": claim_spec,
+            "status": {"phase": "Bound"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": volume_spec,
+            "status": {"phase": "Bound"},
+        },
+    ]
+
+
+def waiting_claim(name: str) -> Json:
+    spec = {"storageClassName": "slow", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    meta = {"name": name, "namespace": "default", "uid": name}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": meta,
+        "spec": spec,
+        "status": {"phase": "Pending"},
+    }
+
+
+def storage_class(*zones: str) -> Json:
+    made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "slow"}}
+    made |= {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    terms = [{"matchLabelExpressions": [{"key": ZONE, "values": list(zones)}]}] if zones else []
+    return made | ({"allowedTopologies": terms} if terms else {})
+
+
+NODES = [node("n1", 4, "a"), node("n2", 4, "b"), node("n3", 4, "c")]
+
+
+def sized(objects: list[Json], **options: Any) -> Any:
+    wishes = SizingWishes(**{key: options.pop(key) for key in ("keep_zone_loss", "scale") if key in options})
+    return kschedctl.size(kschedctl.Cluster.from_objects(objects), wishes=wishes, **options)
+
+
+def bought(report: Any) -> dict[str, dict[str, int]]:
+    return {shape.shape: shape.zones for shape in report.shapes}
+
+
+def test_one_node_where_the_volume_is() -> None:
+    """Of three zones, a volume is in the last one."""
+    report = sized([*NODES, *bound_volume("v", "c"), pod("p", 3, "v")])
+    assert (bought(report), report.bound) == ({"small": {"c": 1}}, 1)
+
+
+def test_pods_of_volumes_in_two_zones_share_no_node() -> None:
+    """Two of 3 cpus in c and one in b, and one of 1 cpu that goes anywhere: there is room beside any of them."""
+    volumes = [*bound_volume("v1", "c"), *bound_volume("v2", "c"), *bound_volume("v3", "b")]
+    pods = [pod("p1", 3, "v1"), pod("p2", 3, "v2"), pod("p3", 3, "v3"), pod("p4", 1)]
+    report = sized([*NODES, *volumes, *pods])
+    assert (bought(report), report.bound) == ({"small": {"b": 1, "c": 2}}, 3)
+
+
+def test_drivers_labels_of_zones_stand_on_types_nodes() -> None:
+    """The volume's driver names zones by its own label, which the nodes have that there are."""
+    nodes = [node(f"n{zone}", 4, zone, **{EBS_ZONE: zone}) for zone in "ab"]
+    types = [instance_type("large", 8, 1.0, "ab")]
+    report = sized([*nodes, *bound_volume("v", "b", EBS_ZONE), pod("p", 3, "v")], instance_types=types)
+    assert (bought(report), report.never) == ({"large": {"b": 1}}, ())
+
+
+def test_a_volume_in_a_zone_that_is_not_for_sale_leaves_its_pod_out() -> None:
+    report = sized([*NODES, *bound_volume("v", "z"), pod("p", 3, "v"), pod("q", 1)])
+    assert (report.nodes, [group.pods for group in report.never]) == (1, [("default/p",)])
+    assert "didn't match PersistentVolume's node affinity" in report.never[0].message
+
+
+@pytest.mark.parametrize(("allowed", "zones"), [(("b",), {"b": 2}), ((), {"a": 1, "b": 1})])
+def test_volumes_to_be_made_go_where_their_class_allows(allowed: tuple[str, ...], zones: dict[str, int]) -> None:
+    """WaitForFirstConsumer: made where the pod goes, of two pods that need a node each."""
+    claims = [waiting_claim("v1"), waiting_claim("v2")]
+    report = sized([*NODES, storage_class(*allowed), *claims, pod("p1", 3, "v1"), pod("p2", 3, "v2")])
+    assert bought(report) == {"small": zones}
+
+
+def test_a_volumes_pod_has_no_node_after_the_loss_of_its_zone() -> None:
+    report = sized([*NODES, *bound_volume("v", "c"), pod("p", 3, "v"), pod("q", 1)], keep_zone_loss=True)
+    assert [(group.pods, group.message.partition(":")[0]) for group in report.never] == [
+        (("default/p",), "after the loss of zone c")
+    ]
+
+
+def instance_type(
+    name: str, cpu: int, price: float, zones: str = "a", capacity: str = "on-demand", **offers: str
+) -> Json:
+    terms = [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]}]
+    places = [[*terms, {"key": ZONE, "operator": "In", "values": [zone]}] for zone in zones]
+    return {
+        "name": name,
+        "architecture": "amd64",
+        "operatingSystems": ["linux"],
+        "resources": {"cpu": str(cpu), "memory": "64Gi", "pods": "20", **offers},
+        "overhead": {"cpu": "0", "memory": "0"},
+        "offerings": [{"Price": price, "Available": True, "Requirements": place} for place in places],
+    }
+
+
+def node_pool(name: str, types: list[str], taints: list[Json], **labels: str) -> Json:
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}
+    reference = {"group": "example.com", "kind": "NodeClass", "name": "default"}
+    spec = {"requirements": [requirement], "taints": taints, "nodeClassRef": reference}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {"template": template},
+    }
+
+
+TYPES = [instance_type("plain", 8, 1.0), instance_type("fast", 8, 4.0, **{GPU: "1"})]
+ASKING = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
+TAINT = {"key": GPU, "effect": "NoSchedule"}
+TOLERATION = {"key": GPU, "operator": "Exists"}
+
+
+def test_taints_of_a_pool_keep_others_from_its_nodes() -> None:
+    """Eight pods of 1 cpu come first and would share both nodes; the one that asks for the GPU needs all of its."""
+    pools = [node_pool("general", ["plain"], []), node_pool("gpu", ["fast"], [TAINT])]
+    pods = [*(pod(f"p{number}", 1) for number in range(8)), pod("train", 8, tolerations=[TOLERATION], **ASKING)]
+    report = sized([*pools, *pods], instance_types=TYPES)
+    assert (bought(report), report.price) == ({"general-plain": {"a": 1}, "gpu-fast": {"a": 1}}, 5.0)
+
+
+def test_without_taints_others_take_the_room_of_who_needs_the_device() -> None:
+    """Each of those eight goes to the emptiest node, so the GPU's stays free only where there are nine nodes or more:
+    eight plain ones at least.
+    """
+    pods = [*(pod(f"p{number}", 1) for number in range(8)), pod("train", 8, **ASKING)]
+    report = sized(pods, instance_types=TYPES)
+    assert (report.never, report.bound, report.cheapest) == ((), 5.0, True)
+    assert report.price >= 8 * 1.0 + 4.0
+
+
+@pytest.mark.parametrize(("limits", "above"), [({"cpu": "16"}, False), ({"cpu": "15"}, True), ({"nodes": "1"}, True)])
+def test_nodes_above_the_limits_of_a_pool_are_told(limits: Json, above: bool) -> None:
+    """Two nodes of 8 cpus each are needed."""
+    pool = node_pool("general", ["plain"], [])
+    pool["spec"]["limits"] = limits
+    report = sized([pool, *(pod(f"p{number}", 8) for number in range(2))], instance_types=TYPES)
+    assert report.nodes == 2
+    assert [doubt.startswith('NodePool "general" may have') for doubt in report.doubts] == [True] * above
+    assert report.undecided == above
+
+
+def test_labels_of_a_pool_are_there_to_select_by() -> None:
+    pools = [node_pool("general", ["plain"], [], team="red"), node_pool("gpu", ["fast"], [], team="blue")]
+    report = sized([*pools, pod("p", 1, nodeSelector={"team": "blue"})], instance_types=TYPES)
+    assert bought(report) == {"gpu-fast": {"a": 1}}
+    report = sized([*pools, pod("p", 1, nodeSelector={POOL: "general"})], instance_types=TYPES)
+    assert bought(report) == {"general-plain": {"a": 1}}
+
+
+def test_a_spot_pool_costs_what_spot_does() -> None:
+    cheap = instance_type("plain", 8, 0.3, capacity="spot")
+    both = {**TYPES[0], "offerings": [*TYPES[0]["offerings"], *cheap["offerings"]]}
+    pool = node_pool("spot", ["plain"], [])
+    assert sized([pool, pod("p", 1)], instance_types=[both]).price == 1.0
+    capacity = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+    pool["spec"]["template"]["spec"]["requirements"].append(capacity)
+    assert sized([pool, pod("p", 1)], instance_types=[both]).price == 0.3
+
+
+def test_workloads_after_the_steps_are_sized() -> None:
+    """Three pods of 3 cpus become five, and another of 2 cpus comes."""
+    pods = [pod(f"p{number}", 3) for number in range(3)]
+    container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}}
+    template = {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "api"}}, "template": template}
+    meta = {"name": "api", "namespace": "default"}
+    api = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    more = {"scale": {"kind": "ReplicaSet", "name": "web", "replicas": 5}}
+    one = [node("n1", 4, "a")]
+    assert sized([*one, *pods]).nodes == 3
+    report = sized([*one, *pods], scenario={"steps": [more]})
+    assert (report.pods, report.nodes) == (5, 5)
+    report = sized([*one, *pods], scenario={"steps": [more, {"apply": {"manifests": [api]}}]})
+    assert (report.pods, report.nodes) == (6, 6)
+    assert sized([*one, *pods], scenario={"steps": [more]}, scale=2).nodes == 10
+
+
+def test_a_step_that_fails_is_named() -> None:
+    steps = [{"cordon": {"nodes": ["n1"]}}, {"scale": {"name": "nobody", "replicas": 2}}]
+    with pytest.raises(UsageError, match=r"step 2 \(scale\)"):
+        sized([*NODES, pod("p", 1)], scenario={"steps": steps})
+    with pytest.raises(UsageError, match=r"step 1 \(instanceTypes\).*bought anew"):
+        sized([*NODES, pod("p", 1)], scenario={"steps": [{"instanceTypes": {"types": TYPES}}]})
+
+
+def test_nodes_that_a_step_cordons_are_no_model() -> None:
+    nodes = [node("n1", 4, "a"), node("n2", 8, "a", "large")]
+    assert bought(sized([*nodes, pod("p", 6)])) == {"large": {"a": 1}}
+    report = sized([*nodes, pod("p", 6)], scenario={"steps": [{"cordon": {"nodes": ["n2"]}}]})
+    assert report.homeless == 1

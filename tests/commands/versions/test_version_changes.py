@@ -1,0 +1,90 @@
+"""`versions`: that the table lacks nothing, and what it says of a few changes that upstream's change log tells too."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import pairwise
+
+import pytest
+
+import kschedctl
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.commands.versions.changes import between, rules, version_changes
+from kschedctl.commands.versions.report import VersionChange
+from kschedctl.errors import ConfigurationError
+from kschedctl.scheduler.framework.feature_gates import SPECS, stage_at
+
+
+def rules_of_all_modules() -> Iterator[tuple[str, ByVersion[object]]]:
+    for module in pkgutil.walk_packages(kschedctl.__path__, "kschedctl."):
+        if not module.name.endswith("__main__"):
+            for name, value in vars(import_module(module.name)).items():
+                if isinstance(value, ByVersion):
+                    yield f"{module.name}.{name}", value
+
+
+def test_every_rule_that_changed_is_in_the_table() -> None:
+    listed = {id(rule) for changed in rules().values() for rule in changed}
+    found = dict(rules_of_all_modules())
+    assert "kschedctl.scheduler.plugins.taint_toleration.REASON" in found
+    assert [name for name, rule in found.items() if id(rule) not in listed] == []
+
+
+def of(where: str, first: str, second: str, sort: str = "rule") -> list[VersionChange]:
+    return [change for change in between(first, second).changes if (change.sort, change.where) == (sort, where)]
+
+
+def test_a_text_that_a_patch_brought() -> None:
+    (change,) = of("TaintToleration", "1.34.1", "v1.34.2-eks-3abc0de")
+    assert change.before == "node(s) had untolerated taint {key: value}"
+    assert (change.after, change.since) == ("node(s) had untolerated taint(s)", ("1.34.2",))
+    assert between("1.34.2", "1.34").changes == ()
+    assert of("TaintToleration", "1.34", "1.36") == []
+
+
+def test_what_was_brought_back_to_an_older_minor() -> None:
+    (change,) = of("NodePorts", "1.32", "1.33")
+    assert (change.before, change.after, change.since) == ("no", "yes", ("1.33.6", "1.34"))
+    assert of("NodePorts", "1.33.5", "1.33.6") == [change]
+    assert of("NodePorts", "1.33.6", "1.36") == []
+
+
+def test_the_way_back() -> None:
+    (there,), (back,) = of("NodeResourcesFit", "1.33", "1.34"), of("NodeResourcesFit", "1.34", "1.33")
+    assert (there.before, there.after) == ("Unschedulable", "UnschedulableAndUnresolvable")
+    assert (back.before, back.after, back.since) == (there.after, there.before, there.since)
+
+
+def test_plugins_that_came_and_where_they_run() -> None:
+    became_default, args = of("DynamicResources", "1.33", "1.34", "plugin")
+    assert (became_default.before, became_default.after) == ("no", "yes")
+    assert (args.before, args.after) == ("none", "filterTimeout")
+    scores, args = of("DynamicResources", "1.34", "1.35", "plugin")
+    assert (args.what, args.after) == ("its arguments", "filterTimeout, bindingTimeout")
+    assert set(scores.after.split(", ")) - set(scores.before.split(", ")) == {"score"}
+    (came,) = of("GangScheduling", "1.34", "1.35", "plugin")
+    assert (came.before, came.after) == ("no such plugin", "no")
+
+
+def test_gates() -> None:
+    (change,) = of("DynamicResourceAllocation", "1.31", "1.35", "gate")
+    assert (change.before, change.after, change.since) == ("alpha, off", "GA, on, locked", ("1.35",))
+    gates = {change.where for change in between("1.35", "1.36").changes if change.sort == "gate"}
+    assert gates == {gate for gate in SPECS if stage_at(gate, 35) != stage_at(gate, 36)}
+
+
+def test_all_changes_are_those_from_each_version_to_the_next() -> None:
+    everything = version_changes()
+    minors = everything.versions
+    assert (minors[0], minors[-1], everything.compared) == ("1.30", "1.37", False)
+    gates = [change for change in everything.changes if change.sort == "gate"]
+    one_by_one = [c for a, b in pairwise(minors) for c in between(a, b).changes if c.sort == "gate"]
+    assert sorted(gates, key=str) == sorted(one_by_one, key=str)
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.38", "new"])
+def test_other_versions_are_refused(version: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not supported"):
+        between("1.33", version)

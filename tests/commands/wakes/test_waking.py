@@ -1,0 +1,367 @@
+"""What would wake a pod, what wakes many, and what lay between two moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.commands.wakes.between import wakes_between
+from kschedctl.commands.wakes.changes import changes_of
+from kschedctl.commands.wakes.changes_that_wake import wake_ups
+from kschedctl.commands.wakes.many import wakes_of_many
+from kschedctl.commands.wakes.ways import Waiting, ways
+from kschedctl.scheduler.framework.events import ActionType
+from kschedctl.scheduler.framework.waking import WakingPlugin
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+TERM = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def node(name: str, cpu: str = "1", **labels: str) -> Json:
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, "zone": "a", **labels}}
+    return {"kind": "Node", "metadata": metadata, "status": {"allocatable": {"cpu": cpu, "pods": "10"}}}
+
+
+def pod(name: str, cpu: str = "2", namespace: str = "d", labels: Json | None = None, **spec: Any) -> Json:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    metadata = {"name": name, "namespace": namespace, "uid": name, "labels": labels or {}}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+
+
+def scheduler(*objects: Json, version: str = "1.36", gates: dict[str, bool] | None = None) -> Scheduler:
+    return Scheduler(kschedctl.Cluster.from_objects(objects, kube_version=version, feature_gates=gates))
+
+
+def words(found: Scheduler, key: str) -> dict[str, list[str]]:
+    """Of each rejector of a pod."""
+    namespace, name = key.split("/")
+    report = wake_ups(found, found.view.stored(found.cluster.pod(namespace, name)))
+    return {each.plugin: [wake_up.words for wake_up in each.wake_ups] for each in report.rejectors}
+
+
+def test_the_words_have_the_figures_that_the_hints_need() -> None:
+    waiting = pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
+    found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
+    assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
+    assert found["NodeResourcesFit"][0] == "any pod leaves a node (this one fits where 1500m cpu are free then)"
+    assert "a node is added that offers 1500m cpu" in found["NodeResourcesFit"]
+
+
+def test_a_gate_and_a_claim_are_named() -> None:
+    found = scheduler(
+        node("n1"),
+        pod("gated", schedulingGates=[{"name": "wait"}]),
+        pod("p", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
+    )
+    assert words(found, "d/gated") == {
+        "SchedulingGates": ["the last of its scheduling gates is removed: wait"],
+    }
+    assert words(found, "d/p")["VolumeRestrictions"][1] == "claim d/data is created"
+
+
+def test_terms_tell_which_pods_and_where() -> None:
+    found = words(scheduler(node("n1"), pod("p", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}})), "d/p")
+    assert found["InterPodAffinity"][0] == "a pod with app=db in namespace d gets a node"
+    assert "a node is added with label zone" in found["InterPodAffinity"]
+
+
+TAKES = ", and would then take the pod"
+CHANGES = "a node with label zone is added, or its labels or taints change" + TAKES
+OF_NODES = "any add, updatenodelabel or updatenodetaint of a Node that would then take it"
+OF_PODS = "any add or update of a Pod at which its pod affinity or spreading may look"
+
+
+@pytest.mark.parametrize(
+    ("version", "of_affinity"),
+    [
+        ("1.30", ["any delete of a Pod", OF_PODS, OF_NODES]),
+        (
+            "1.31",
+            [
+                "a pod with app=db in namespace d gets a node",
+                "a pod on a node becomes one with app=db in namespace d",
+                CHANGES,
+            ],
+        ),
+    ],
+)
+def test_words_of_hints_before_1_32(version: str, of_affinity: list[str]) -> None:
+    """Nodes are not compared with what they were, but have to take the pod; in 1.30 some plugins have no hints."""
+    waiting = (
+        pod("p", nodeSelector={"disktype": "ssd"}),
+        pod("q", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}}),
+    )
+    gates = {"SchedulerQueueingHints": True}
+    found = scheduler(node("n1", disktype="ssd"), node("n2"), *waiting, version=version, gates=gates)
+    assert words(found, "d/p") == {
+        "NodeAffinity": [f"a node is added, or changes, that has label disktype=ssd{TAKES}"],
+        "NodeResourcesFit": [
+            "any pod leaves a node (this one fits where 2 cpu are free then)",
+            f"a node is added, or changes, that offers 2 cpu{TAKES}",
+        ],
+    }
+    assert words(found, "d/q") == {"InterPodAffinity": of_affinity}
+
+
+EVERYTHING = {
+    "schedulingGates": [{"name": "g"}],
+    "affinity": {"podAffinity": {REQUIRED: [TERM]}, "podAntiAffinity": {REQUIRED: [TERM]}},
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": TERM["labelSelector"],
+            "nodeTaintsPolicy": "Honor",
+        }
+    ],
+    "volumes": [{"name": "v", "csi": {"driver": "d.example.com"}}],
+    "containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}],
+}
+
+
+def test_whatever_a_plugin_asks_for_is_told() -> None:
+    found = scheduler(node("n1"), pod("p", **EVERYTHING))
+    framework, registrations = found.framework("default-scheduler"), found.registrations("default-scheduler")
+    assert framework is not None
+    info = found.view.pods.infos[0]
+    for plugin, asked in registrations.by_plugin.items():
+        told = list(ways(Waiting(info, framework.plugins[plugin], found.view, found.gates), asked, hinted=True))
+        for each in asked:
+            covered = ActionType(0)
+            for way in told:
+                covered |= way.action if way.kind == each.kind else ActionType(0)
+            assert each.action & ~covered == 0, (plugin, each)
+    silent = {name for name in registrations.by_plugin if not isinstance(framework.plugins[name], WakingPlugin)}
+    assert silent == {"DefaultPreemption"}
+
+
+def test_many_are_told_what_each_is_told() -> None:
+    pods = [
+        pod(f"p{number}", cpu=str(number % 3 + 1), nodeSelector={"x": "y"} if number % 2 else {}) for number in range(9)
+    ]
+    found = scheduler(node("n1", "500m"), *pods)
+    events = [{"action": "Add", "new": node("new", "2", x="y")}, {"action": "Delete", "old": pod("r", nodeName="n1")}]
+    changes = changes_of([*events, pod("p3", cpu="1")], found.view)
+    report = wakes_of_many(found, list(found.cluster.unbound_pods()), changes, "")
+    assert len(report.answers) == 27
+    last = {"action": "Update", "old": pods[3], "new": pod("p3", cpu="1")}
+    for answer in report.answers:
+        alone = [kschedctl.wakes(found.cluster, answer.pod, event) for event in (*events, last)]
+        same = next(each for each in alone if each.change == answer.change)
+        assert (answer.moved, answer.events) == (same.moved, same.events), (answer.pod, answer.change)
+    assert {answer.moved for answer in report.answers} == {True, False}
+
+
+def test_a_watch_and_objects_are_events_too() -> None:
+    found = scheduler(node("n1"), pod("p"))
+    told = [{"type": "DELETED", "object": node("n1")}, node("n1", "4"), {"kind": "List", "items": [node("n2")]}]
+    changes = changes_of(told, found.view)
+    assert [(change.old is None, change.new is None) for change in changes] == [
+        (False, True),
+        (False, False),
+        (True, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "documents", [[], [{"kind": "Secret", "metadata": {"name": "c"}}], [{"type": "BOOKMARK", "object": {}}]]
+)
+def test_what_is_no_event(documents: list[Json]) -> None:
+    with pytest.raises(kschedctl.KschedctlError):
+        changes_of(documents, scheduler(node("n1")).view)
+
+
+def test_a_pod_that_should_have_been_tried_again_is_found() -> None:
+    """The labels of a namespace changed: the pod may join the pod there now, and the scheduler hears nothing of it."""
+    term = {**TERM, "namespaceSelector": {"matchLabels": {"team": "x"}}}
+    waits = pod("waits", "100m", affinity={"podAffinity": {REQUIRED: [term]}})
+    large = pod("large", "3")
+    db = pod("db", "100m", "other", {"app": "db"}, nodeName="n1")
+    before = scheduler(node("n1"), db, waits, large, {"kind": "Namespace", "metadata": {"name": "other"}})
+    labelled = {"kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "x"}}}
+    after = scheduler(node("n1"), db, waits, large, labelled)
+    report = wakes_between(before, after, None, ("a", "b"))
+    assert (report.changes, report.unheard) == (0, 1)
+    assert [(each.pod, each.missed, each.fits) for each in report.pods] == [
+        ("d/waits", True, ("n1",)),
+        ("d/large", False, ()),
+    ]
+
+
+def test_a_pod_that_is_held_back_is_not_said_to_fit_nowhere() -> None:
+    found = scheduler(node("n1"), pod("p", cpu="1", schedulingGates=[{"name": "wait"}]))
+    (told,) = wakes_between(found, found, None, ("a", "b")).pods
+    assert told.headline == "nothing woke it, rightly: it is held back by SchedulingGates"
+
+
+def test_what_woke_a_pod_between_two_moments() -> None:
+    old, other = node("n1"), node("n2", "500m")
+    before = scheduler(old, other, pod("p"), pod("bound"))
+    after = scheduler(node("n1", "4"), other, pod("p"), pod("bound", nodeName="n1"))
+    (found,) = wakes_between(before, after, None, ("a", "b")).pods
+    assert [(each.change, each.by) for each in found.woken_by] == [("Node n1 changed", ("NodeResourcesFit",))]
+    assert (found.pod, found.fits, found.missed, found.not_woken_by) == ("d/p", ("n1",), False, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "moved"),
+    [({}, {"gpu": ""}, True), ({"gpu": None}, {"gpu": ""}, False), ({"gpu": "a"}, {"gpu": ""}, False)],
+    ids=["added", "null is an empty text", "there before"],
+)
+def test_a_label_with_an_empty_value_is_a_label(old: Json, new: Json, moved: bool) -> None:
+    terms = [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]
+    waiting = pod("p", cpu="1", affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
+    before, after = ({**node("n1"), "metadata": {"name": "n1", "labels": labels}} for labels in (old, new))
+    cluster = kschedctl.Cluster.from_objects([node("n2"), waiting])
+    found = kschedctl.wakes(cluster, "d/p", {"action": "Update", "old": before, "new": after})
+    assert found.moved is moved
+    assert bool(found.events) is (old != {"gpu": None})
+
+
+def test_what_became_of_pods_that_no_longer_wait() -> None:
+    """They are told where they are asked for; their own binding, or end, is nothing that woke them."""
+    old = [pod("bound"), pod("gone"), pod("left"), pod("done"), pod("waits")]
+    leaving = pod("left")
+    leaving["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
+    before = scheduler(node("n1"), *old)
+    done = {**pod("done"), "status": {"phase": "Failed"}}
+    after = scheduler(node("n1", "4"), pod("bound", nodeName="n1"), leaving, done, pod("waits"))
+    keys = {f"d/{name}" for name in ("bound", "gone", "left", "done", "waits")}
+    assert [each.pod for each in wakes_between(before, after, keys, ("a", "b")).pods] == ["d/waits"]
+    found = wakes_between(before, after, keys, ("a", "b"), ended=True)
+    assert {each.pod: each.ended for each in found.pods} == {
+        "d/bound": "is on n1",
+        "d/gone": "is gone",
+        "d/left": "is being deleted",
+        "d/done": "has finished",
+        "d/waits": "",
+    }
+    for each in found.pods:
+        assert [change.change for change in each.woken_by] == ["Node n1 changed"]
+        assert not each.missed
+
+
+def test_what_one_moment_does_not_know_of_is_no_change() -> None:
+    """Claims that were not read at the first moment need not have come since."""
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    objects = [node("n1"), pod("p", volumes=volumes)]
+    after = scheduler(*objects, claim)
+    unread = Scheduler(kschedctl.Cluster.from_objects(objects, assume_complete=False))
+    assert wakes_between(scheduler(*objects), after, None, ("a", "b")).changes == 1
+    for moments in ((unread, after), (after, unread)):
+        report = wakes_between(*moments, None, ("a", "b"))
+        assert (report.changes, report.undecided) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"action": "Delete", "old": {"kind": "Pod", "metadata": {"name": "r", "namespace": "d"}}},
+        {"type": "DELETED", "object": {"kind": "Pod", "metadata": {"name": "r", "namespace": "d"}}},
+    ],
+)
+def test_who_goes_need_only_be_named(event: Json) -> None:
+    found = scheduler(node("n1"), pod("r", "1", nodeName="n1"), pod("p", "1"))
+    (change,) = changes_of([event], found.view)
+    assert change.old.spec.node_name == "n1"
+    report = wakes_of_many(found, [found.cluster.pod("d", "p")], [change], "")
+    assert [each.moved for each in report.answers] == [True]
+
+
+def test_what_cannot_be_read_is_told_with_its_place() -> None:
+    with pytest.raises(kschedctl.KschedctlError, match=r"^events\.yaml, document 2, event: expected an object"):
+        changes_of([node("n2"), {}], scheduler(node("n1")).view, where="events.yaml")
+
+
+def test_of_many_changes_most_are_counted_only() -> None:
+    names = [f"n{number}" for number in range(150)]
+    before, after = (scheduler(*(node(name, cpu) for name in names), pod("p", "4")) for cpu in ("2", "3"))
+    (told,) = wakes_between(before, after, None, ("a", "b")).pods
+    assert (told.waking_changes, told.not_woken_by, told.woken_by) == (0, 150, ())
+    after = scheduler(*(node(name, "4") for name in names), pod("p", "4"))
+    (told,) = wakes_between(before, after, None, ("a", "b")).pods
+    assert (told.waking_changes, len(told.woken_by), told.missed) == (150, 100, False)
+    assert told.headline.startswith("150 of 150 changes woke it; ")
+
+
+CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "there", "namespace": "d", "uid": "c"},
+    "spec": {"devices": {"requests": []}},
+}
+
+
+def test_a_pod_that_is_held_back_waits_for_what_lifts_the_gate_alone() -> None:
+    """All that DynamicResources asks for has PreEnqueue asked again, which refuses while a claim is missing."""
+    named, generated = {"name": "a", "resourceClaimName": "gone"}, {"name": "b", "resourceClaimTemplateName": "t"}
+    there = {"name": "c", "resourceClaimName": "there"}
+    pods = [
+        pod("named", resourceClaims=[named]),
+        pod("generated", resourceClaims=[generated]),
+        pod("both", resourceClaims=[generated, named]),
+        pod("tried", resourceClaims=[there]),
+    ]
+    found = scheduler(node("n1"), CLAIM, *pods)
+    told = "the pod is told the names of its generated claims"
+    assert words(found, "d/named") == {"DynamicResources": ["claim d/gone is created"]}
+    assert words(found, "d/generated") == {"DynamicResources": [told]}
+    both = ["claim d/gone is created, and then all of its claims are there", told]
+    assert words(found, "d/both") == {"DynamicResources": both}
+    assert "DynamicResources" not in words(found, "d/tried")
+
+
+def test_a_gang_that_is_not_complete_says_how_many_are_missing() -> None:
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "d"},
+    }
+    group["spec"] = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    member = pod("p", schedulingGroup={"podGroupName": "g"})
+    found = Scheduler(kschedctl.Cluster.from_objects([node("n1"), group, member], feature_gates=gates))
+    assert words(found, "d/p")["GangScheduling"][0] == "2 more pods of group d/g are created"
+
+
+def test_without_hints_any_update_of_the_pod_itself_is_worth_a_try() -> None:
+    """isPodUpdated in the queue of 1.31; no plugin is asked, SchedulingGates least of all."""
+    gated, large = pod("gated", schedulingGates=[{"name": "wait"}]), pod("p")
+    cluster = kschedctl.Cluster.from_objects([node("n1"), gated, large], kube_version="1.31")
+    found = Scheduler(cluster)
+    assert words(found, "d/gated") == {"SchedulingGates": ["the last of its scheduling gates is removed: wait"]}
+    assert words(found, "d/p")["NodeResourcesFit"][-1] == "the pod itself is updated, in more than its status"
+    event = {"action": "Update", "old": large, "new": pod("p", labels={"a": "b"})}
+    assert kschedctl.wakes(cluster, "d/p", event).moved
+
+
+def test_members_of_pod_groups_come_back_by_themselves() -> None:
+    """After their back-off, whatever hints say, also who would fit alone (determineSchedulingHintForInFlightPod)."""
+    metadata, spec = {"name": "g", "namespace": "d"}, {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    small, large = (pod(name, cpu, schedulingGroup={"podGroupName": "g"}) for name, cpu in (("a", "1"), ("b", "2")))
+    event = {"action": "Add", "new": node("n2", "4")}
+    for cpu, place, said in (
+        ("1", "backoff", "tried again after their back-off"),
+        ("4", "", "fits now with its gang g"),
+    ):
+        cluster = kschedctl.Cluster.from_objects([node("n1", cpu), group, small, large], feature_gates=gates)
+        for key in ("d/a", "d/b"):
+            answer = kschedctl.wakes(cluster, key, event)
+            assert (answer.before, answer.after, answer.moved) == (place, place, False)
+        found = Scheduler(cluster)
+        for name in ("a", "b"):
+            report = wake_ups(found, found.view.stored(cluster.pod("d", name)))
+            assert said in report.headline
+            assert (report.queue, report.rejectors) == (place, ())
+            assert report.pod_group is not None
+        many = wakes_of_many(found, list(cluster.unbound_pods()), changes_of([event], found.view), "")
+        assert [each.before for each in many.answers] == ["backoff"] * 2 * bool(place)
+        assert many.fitting == (() if place else ("d/a", "d/b"))

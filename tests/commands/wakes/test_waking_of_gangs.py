@@ -1,0 +1,145 @@
+"""What wakes a pod that Coscheduling binds with others only, by hand.
+
+Upstream: EventsToRegister in pkg/coscheduling/coscheduling.go of scheduler-plugins: Pod Add, PodGroup Add and Update,
+without hints.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import validate
+from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, group, of_coscheduling, pod
+
+import kschedctl
+from kschedctl.cluster import Cluster
+from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.wakes.between import wakes_between
+from kschedctl.commands.wakes.changes_that_wake import wake_ups
+from kschedctl.commands.wakes.many import wake_ups_of_many
+from kschedctl.commands.wakes.report import WakeUps
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+OPTIMISTIC = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
+
+
+def cluster_of(*objects: Json) -> Cluster:
+    return Cluster.from_objects([*NODES, *objects], config=CONFIG, other_builds=True)
+
+
+def asked(name: str, *objects: Json) -> WakeUps:
+    scheduler = Scheduler(cluster_of(*objects))
+    position = scheduler.view.pods.index[f"ml/{name}"]
+    report = wake_ups(scheduler, scheduler.view.stored(scheduler.view.pods.objects[position]))
+    validate(json.loads(json.dumps(report.to_dict())), schema_of(WakeUps))
+    return report
+
+
+def words(report: WakeUps) -> list[str]:
+    return [each.words for rejector in report.rejectors for each in rejector.wake_ups]
+
+
+def test_a_member_that_waits_for_one_that_fits_nowhere() -> None:
+    """Three of four fit: the plugin refuses these, NodeResourcesFit the last."""
+    objects = [*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4)]
+    report = asked("a", *objects)
+    assert report.headline == "its gang train needs a node for 4 pods at once, and 3 fit"
+    assert (report.queue, report.message) == ("unschedulable", OPTIMISTIC)
+    assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
+    assert words(report) == [
+        "any pod gets a node",
+        "any PodGroup is created or changed, train or another",
+        "a first pod of train gets a node: then the plugin has all of them tried",
+    ]
+    last = asked("d", *objects)
+    assert (last.headline, [each.plugin for each in last.rejectors]) == (report.headline, ["NodeResourcesFit"])
+    assert last.pod_group is not None
+    assert last.pod_group.fitting == 3
+
+
+def test_a_gang_that_is_not_complete() -> None:
+    report = asked("a", *map(of_coscheduling, "ab"), group(COSCHEDULING, 4))
+    assert report.headline == "its gang train has 2 of the 4 pods that it needs: none is tried before"
+    assert words(report) == [
+        "any pod gets a node",
+        "any PodGroup is created or changed, train or another",
+        "2 more of train are created and one gets a node: then the plugin has all of them tried",
+    ]
+
+
+def test_nobody_is_the_first_where_some_have_nodes() -> None:
+    objects = [of_coscheduling("a", nodeName="n2"), *map(of_coscheduling, "bcd"), group(COSCHEDULING, 4)]
+    report = asked("b", *objects)
+    assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
+    assert words(report) == ["any pod gets a node", "any PodGroup is created or changed, train or another"]
+
+
+def test_a_gang_that_fits() -> None:
+    report = asked("a", *map(of_coscheduling, "abc"), group(COSCHEDULING, 3))
+    assert report.headline == "fits now with its gang train: nothing has to wake it"
+    assert (report.queue, report.rejectors, report.message) == ("", (), None)
+
+
+def test_a_pod_more_than_a_gang_needs() -> None:
+    """Two have to have a node, three get one: the fourth waits for room as a pod alone does."""
+    report = asked("d", *map(of_coscheduling, "abcd"), group(COSCHEDULING, 2))
+    assert report.headline == "refused by NodeResourcesFit; 5 kinds of change wake it"
+
+
+def test_a_group_that_does_not_exist() -> None:
+    report = asked("a", of_coscheduling("a"))
+    assert report.headline == "there is no PodGroup of that name"
+    assert report.message == "0/1 nodes are available: 1 PodGroup not found."
+    assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
+
+
+@pytest.mark.parametrize(
+    ("event", "moved"),
+    [
+        pytest.param({"action": "Add", "new": pod("x", nodeName="n1")}, True, id="any pod with a node"),
+        pytest.param({"action": "Add", "new": pod("x")}, False, id="a pod without one"),
+        pytest.param({"action": "Add", "new": group(COSCHEDULING, 9)}, True, id="its group"),
+        pytest.param({"action": "Add", "new": NODES[0] | {"metadata": {"name": "n3"}}}, False, id="a node"),
+        pytest.param({"action": "Delete", "old": pod("x", nodeName="n1")}, False, id="a pod leaves"),
+    ],
+)
+def test_what_events_do_to_a_member_that_fits_by_itself(event: Json, moved: bool) -> None:
+    cluster = cluster_of(*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4))
+    found = kschedctl.wakes(cluster, "ml/a", event)
+    assert (found.before, found.moved, found.unschedulable_plugins) == ("unschedulable", moved, ("Coscheduling",))
+
+
+def test_of_many_each_is_told_of_its_gang() -> None:
+    cluster = cluster_of(*map(of_coscheduling, "abcd"), pod("alone"), group(COSCHEDULING, 4))
+    report = wake_ups_of_many(Scheduler(cluster), cluster.unbound_pods(), "in ml")
+    refused = {each.pod: [found.plugin for found in each.rejectors] for each in report.pods}
+    coscheduling = {f"ml/{name}": ["Coscheduling"] for name in "abc"}
+    assert refused == {**coscheduling, "ml/d": ["NodeResourcesFit"], "ml/alone": []}
+
+
+def test_a_member_whose_gang_does_not_fit_was_not_missed() -> None:
+    """It fits by itself at both moments, but never with its gang: no event should have woken it."""
+    objects = [*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4)]
+    before, after = (Scheduler(cluster_of(*objects)) for _ in range(2))
+    report = wakes_between(before, after, None, ("before", "after"))
+    assert not any(each.missed for each in report.pods)
+    assert len(report.pods) == 4
+
+
+def test_words_without_hints() -> None:
+    """Of 1.30: what makes room reaches all pods, a node those that it would take; a resize is told by the status."""
+    gates = {"InPlacePodVerticalScaling": True}
+    huge = pod("huge")
+    huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
+    cluster = Cluster.from_objects([NODES[0], huge], kube_version="1.30", feature_gates=gates)
+    (report,) = wake_ups_of_many(Scheduler(cluster), cluster.unbound_pods(), "").pods
+    assert words(report) == [
+        "any delete of a Pod",
+        "any update of a Pod that is being resized",
+        "any add or update of a Node that would then take it",
+        "the pod itself is updated, in more than its status",
+    ]
+    assert not report.undecided

@@ -1,0 +1,255 @@
+"""What is said first of a pending pod is its cause: what keeps it from the nodes that it could get at all."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+from small import HOSTNAME, ZONE, Json, node, pod, replica
+
+import kschedctl
+from kschedctl.commands.explain.pending_groups import pending_pods
+from kschedctl.commands.explain.report import Advice, Explanation
+from kschedctl.scheduler.scheduler import Scheduler
+
+with lzma.open(Path(__file__).parents[2] / "recordings" / "pending.json.xz") as recording:
+    CLUSTER = kschedctl.Cluster.from_objects(json.loads(recording.read())["objects"])
+GPU = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
+
+
+def recorded(pod: str) -> Explanation:
+    return kschedctl.explain(CLUSTER, pod)
+
+
+def explained(*objects: Json) -> Explanation:
+    """Of the pod d/p."""
+    return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p")
+
+
+CPU, MEMORY = ("NodeResourcesFit", "Insufficient cpu"), ("NodeResourcesFit", "Insufficient memory")
+AFFINITY = ("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+TAINT = ("TaintToleration", "node(s) had untolerated taint(s)")
+DOMINANT: dict[str, list[tuple[str, str]]] = {
+    "lab/p01-cpu": [CPU],
+    "lab/p02-memory": [MEMORY],
+    "lab/p03-gpu": [("NodeResourcesFit", "Insufficient nvidia.com/gpu")],
+    "lab/p04-unknown-extended": [("NodeResourcesFit", "Insufficient example.com/fpga")],
+    "lab/p05-taint": [TAINT],
+    "lab/p06-nodeselector": [AFFINITY],
+    "lab/p07-nodeaffinity": [AFFINITY],
+    "shop/p08-antiaffinity": [("InterPodAffinity", "node(s) didn't match pod anti-affinity rules")],
+    "lab/p09-affinity-nothing": [("InterPodAffinity", "node(s) didn't match pod affinity rules")],
+    "lab/p10-existing-antiaffinity": [("InterPodAffinity", "node(s) didn't satisfy existing pods anti-affinity rules")],
+    "lab/p11-spread": [("PodTopologySpread", "node(s) didn't match pod topology spread constraints")],
+    "lab/p12-spread-missing-label": [
+        ("PodTopologySpread", "node(s) didn't match pod topology spread constraints (missing required label)")
+    ],
+    "lab/p13-hostport": [("NodePorts", "node(s) didn't have free ports for the requested pod ports")],
+    "lab/p14-pvc-immediate": [("VolumeBinding", "pod has unbound immediate PersistentVolumeClaims")],
+    "lab/p15-pvc-wffc": [("VolumeBinding", "node(s) didn't find available persistent volumes to bind")],
+    "lab/p16-pvc-missing": [("VolumeRestrictions", 'persistentvolumeclaim "does-not-exist" not found')],
+    "lab/p17-pv-zone": [("VolumeBinding", "node(s) didn't match PersistentVolume's node affinity"), AFFINITY],
+    "lab/p18-csi-capacity": [("VolumeBinding", "node(s) did not have enough free storage")],
+    "lab/p19-csi-limit": [("NodeVolumeLimits", "node(s) exceed max volume count")],
+    "lab/p23-never": [CPU],
+    "lab/p26-dra-none-left": [("DynamicResources", "cannot allocate all claims")],
+    "lab/p27-dra-noclass": [("DynamicResources", "request r: device class nosuchclass does not exist")],
+    "lab/p29-cordoned": [("NodeUnschedulable", "node(s) were unschedulable")],
+    "lab/p30-combined": [CPU, ("InterPodAffinity", "node(s) didn't match pod anti-affinity rules")],
+    "lab/p31-cpu-mem-both": [CPU, MEMORY],
+    "lab/p32-priority-too-low": [CPU],
+}
+"""Pods of the recording, each made for the cause that it is named by."""
+
+
+@pytest.mark.parametrize(("pod", "causes"), DOMINANT.items())
+def test_the_cause_is_what_the_pod_was_made_for(pod: str, causes: list[tuple[str, str]]) -> None:
+    report = recorded(pod)
+    assert [(cause.plugin, cause.reason) for cause in report.causes] == causes
+    assert report.headline.removeprefix(f"{report.causes[0].conflict}; ").startswith(causes[0][1])
+
+
+@pytest.mark.parametrize(
+    ("pod", "nearest", "within"),
+    [
+        ("lab/p01-cpu", "w4", 9),  # the GPU nodes have the cpu, and a taint; w4 has more left than any other
+        ("lab/p03-gpu", "gpu1", 2),  # the others have no GPU at all
+        ("lab/p05-taint", "gpu1", 2),
+        ("lab/p19-csi-limit", "w6", 1),  # its node selector names it
+        ("lab/p26-dra-none-left", "w3", 1),  # the only node with a device
+        ("lab/p29-cordoned", "w10", 1),
+        ("batch/unguarded-d4cb4b55d-wvms5", "w8", 1),
+    ],
+)
+def test_the_nearest_is_a_node_that_the_pod_could_get(pod: str, nearest: str, within: int) -> None:
+    report = recorded(pod)
+    assert (report.causes[0].nearest, report.causes[0].within) == (nearest, within)
+    assert report.nodes[0].name == nearest
+    assert report.groups[0].such_as[0] == nearest
+
+
+@pytest.mark.parametrize("pod", ["lab/p06-nodeselector", "lab/p07-nodeaffinity", "lab/p17-pv-zone", "lab/p15-pvc-wffc"])
+def test_where_its_own_constraints_leave_no_node_none_is_near(pod: str) -> None:
+    report = recorded(pod)
+    assert all(cause.within == 0 for cause in report.causes)
+    assert "nearest" not in report.headline
+
+
+@pytest.mark.parametrize(("pod", "only"), [("lab/p14-pvc-immediate", 9), ("lab/p16-pvc-missing", 0)])
+def test_only_this_after_a_refusal_in_prefilter(pod: str, only: int) -> None:
+    """Of the 12 nodes two are tainted and one is cordoned; NodeVolumeLimits refuses all 12 for a missing claim, too."""
+    (elimination,) = recorded(pod).eliminations
+    assert (elimination.nodes, elimination.only) == (12, only)
+
+
+def test_an_unbound_claim_is_named() -> None:
+    assert "claim lab/immediate-unbound is not bound" in recorded("lab/p14-pvc-immediate").headline
+
+
+@pytest.mark.parametrize(
+    ("pod", "going", "where"),
+    [
+        ("batch/p24-preempting", ("batch/batch-low-5bcf64775b-8d4ns", "batch/batch-low-5bcf64775b-mlm96"), "w9"),
+        ("batch/p25-preempting-pdb", ("batch/unguarded-d4cb4b55d-wd2bc",), "w8"),
+    ],
+)
+def test_while_its_victims_terminate_a_pod_is_told_to_wait(pod: str, going: tuple[str, ...], where: str) -> None:
+    report = recorded(pod)
+    assert report.preemption is not None
+    assert (report.preemption.terminating, report.preemption.nominated) == (going, where)
+    assert report.headline.startswith("preemption is under way")
+    assert report.advice[0].text.startswith(f"Wait: it gets {where}")
+
+
+def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
+    """p31 lacks memory besides, p32 and p25 find other numbers: what is counted stands with each pod."""
+    pods = list(CLUSTER.unbound_pods())
+    report = pending_pods(Scheduler(CLUSTER), pods, "", "2026-11-20T23:26:08Z")
+    groups = {group.cause: group for group in report.groups}
+    cpu = groups["Insufficient cpu"]
+    assert {"lab/p01-cpu", "lab/p31-cpu-mem-both", "lab/p32-priority-too-low"} < set(cpu.pods)
+    assert cpu.message is None
+    said = {member.pod: member.message for member in cpu.members}
+    assert all(kschedctl.explain(CLUSTER, pod).message == message for pod, message in said.items())
+    assert (cpu.age, cpu.members[0].created) == ("90m", "2026-11-20T21:56:08Z")
+    assert "Deployment batch/batch-low" in cpu.workloads
+    assert set(groups["preemption is under way"].pods) == {"batch/p24-preempting", "batch/p25-preempting-pdb"}
+
+
+# -- small worlds ------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_pinned_to_a_cordoned_node_is_told_of_that_node() -> None:
+    nodes = [node("n1"), node("n2", unschedulable=True), node("n3")]
+    report = explained(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
+    assert report.headline == "node(s) were unschedulable (n2, the only eligible node: cordoned)"
+    assert report.advice[0] == Advice("Uncordon", "Once n2 is uncordoned the pod fits there", "n2")
+
+
+def test_a_pod_that_would_not_fit_once_uncordoned_is_not_told_so() -> None:
+    report = explained(node("n1", unschedulable=True, cpu="1"), pod("p", cpu="2"))
+    assert [cause.reason for cause in report.causes] == ["node(s) were unschedulable", "Insufficient cpu"]
+    assert not any("uncordon" in each.text for each in report.advice)
+
+
+def test_a_toleration_is_proposed_where_it_helps() -> None:
+    """Replayed: the node takes the pod once it tolerates the taint; with too little cpu it would not."""
+    nodes = [node("n1", taints=GPU), node("n2", taints=GPU, cpu="1")]
+    assert (
+        explained(*nodes, pod("p", cpu="2")).advice[0].text == "With a toleration of gpu=yes:NoSchedule it fits on n1"
+    )
+    assert not any("toleration" in each.text for each in explained(nodes[1], pod("p", cpu="2")).advice)
+
+
+def test_a_document_names_no_command_and_no_option() -> None:
+    """What somebody can type depends on where the answer is read."""
+    for waiting in CLUSTER.unbound_pods():
+        shown = json.dumps(recorded(waiting.key).to_dict()["advice"])
+        assert not any(word in shown for word in ("kubectl", "kschedctl", " --"))
+
+
+def test_taints_that_kubernetes_sets_are_not_to_be_tolerated() -> None:
+    sick = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+    line = explained(node("n1", taints=sick), pod("p")).advice[0].text
+    assert line.startswith("Kubernetes itself taints n1 with node.kubernetes.io/not-ready")
+
+
+def test_a_node_without_the_device_is_not_nearer_than_a_tainted_one_with_it() -> None:
+    gpu = node("n2", taints=GPU)
+    gpu["status"]["allocatable"]["nvidia.com/gpu"] = "4"
+    asking = pod("p")
+    asking["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
+    report = explained(node("n1"), gpu, asking)
+    assert [(cause.plugin, cause.nearest) for cause in report.causes] == [("TaintToleration", "n2")]
+
+
+def test_constraints_that_exclude_each_other_are_both_told() -> None:
+    """Zone a by its selector, the company of d/r, which runs in zone b, by its affinity."""
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    asking = pod("p", nodeSelector={ZONE: "a"}, affinity=affinity)
+    asking["metadata"]["labels"] = {"app": "other"}
+    report = explained(node("n1", "a"), node("n2", "b"), replica("r", "n2"), asking)
+    assert {cause.plugin for cause in report.causes} == {"NodeAffinity", "InterPodAffinity"}
+    assert report.advice[0].text.startswith("Each of these alone leaves some nodes")
+
+
+def test_a_selector_that_excludes_the_zone_of_a_volume_is_named_with_it() -> None:
+    report = recorded("lab/p17-pv-zone")
+    both = "its nodeSelector topology.kubernetes.io/zone=zone-a excludes its volume's zone-c (claim lab/zonal-c)"
+    assert report.causes[0].conflict == both
+    assert report.headline.startswith(both)
+    assert report.summary().headline.removeprefix("lab/p17-pv-zone Unschedulable: ").startswith(both)
+
+
+def test_a_selector_and_an_affinity_that_exclude_each_other_are_both_named() -> None:
+    """No node has zone a and one of b and c; with d and a in the affinity, zone a would do."""
+
+    def conflict(*zones: str) -> str:
+        wanted = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [*zones]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]}}
+        asking = pod("p", nodeSelector={ZONE: "a"}, affinity={"nodeAffinity": required})
+        return explained(node("n1", "b"), node("n2", "a"), asking).causes[0].conflict
+
+    assert conflict("b", "c") == f"its nodeSelector {ZONE}=a excludes its node affinity's b or c"
+    assert conflict("d") == f"its nodeSelector {ZONE}=a excludes its node affinity's d"
+    (fits,) = explained(node("n1", "b"), pod("p", nodeSelector={ZONE: "a"})).causes
+    assert fits.conflict == ""
+
+
+def test_the_largest_storage_pool_is_named_with_what_it_has() -> None:
+    """The recording has one pool, of 50Gi in zone-a."""
+    fact = recorded("lab/p18-csi-capacity").causes[0].fact
+    assert fact == (
+        "claim lab/csi-toobig wants 200Gi of class csi-wait, at most 50Gi is available "
+        "(CSIStorageCapacity csi-wait-zone-a)"
+    )
+
+
+def test_of_nodes_equally_near_one_with_the_value_that_most_have_is_named() -> None:
+    """n1 alone is in b, n2 and n3 are in c, n4 has no zone at all."""
+    nodes = [node(f"n{i}", zone) for i, zone in enumerate("bccc", 1)]
+    del nodes[3]["metadata"]["labels"][ZONE]
+    (cause,) = explained(*nodes, pod("p", nodeSelector={ZONE: "a"})).causes
+    assert (cause.nearest, cause.fact) == ("n2", f"{ZONE}=a wanted, c found")
+
+
+def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
+    """PreFilter leaves one node only; the others are out of its reach."""
+    field = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    report = explained(node("n1"), node("n2", cpu="1"), node("n3"), pod("p", cpu="2", affinity=affinity))
+    assert report.headline.startswith("Insufficient cpu (n2, the only eligible node: cpu: 2 requested, 1 free of 1")
+    assert [(e.nodes, e.only) for e in report.eliminations] == [(1, 1), (2, 2)]
+
+
+def test_a_pod_that_waits_behind_a_nominated_one_is_told_so() -> None:
+    first = pod("first", cpu="3", priority=10)
+    first["status"] = {"nominatedNodeName": "n1"}
+    report = explained(node("n1"), first, pod("p", cpu="2"))
+    assert report.headline == (
+        "Insufficient cpu (n1: cpu: 2 requested, 1 free of 4, counting the pods nominated for it)"
+    )

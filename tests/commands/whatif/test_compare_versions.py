@@ -1,0 +1,154 @@
+"""`whatif --compare-version`: where the pods go, what is said of them, and where those that run would go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from small import Json, node, pod, replica
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.whatif import replacement, versions, whatif
+from kschedctl.commands.whatif.report import PodsElsewhere, Replacement
+from kschedctl.errors import ConfigurationError, UsageError
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.plugins.node_ports import NodePorts
+
+TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+BALANCE = "what NodeResourcesBalancedAllocation scores (#135573)"
+SCORES = {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesBalancedAllocation"}]}
+BALANCE_ALONE = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": "default-scheduler", "plugins": {"score": SCORES}}],
+}
+
+
+def with_memory(made: Json) -> Json:
+    made["spec"]["containers"][0]["resources"]["requests"]["memory"] = "4Gi"
+    return made
+
+
+def uneven(*pods: Json) -> Cluster:
+    """n1 is empty, of n2's 4 cpu 3 are taken and nothing of its 8 GiB; pods of 1 cpu and 4 GiB come.
+
+    What is in use of cpu and memory, and the balance (1 - half the difference) in percent: n1 from 0 and 0
+    (100) to 0.25 and 0.5 (87), n2 from 0.75 and 0 (62) to 1 and 0.5 (75). Up to 1.35 the latter count: n1. From 1.36 on
+    50 + (50 + latter - former) / 2: 68 and 81, n2.
+    """
+    return Cluster.from_objects([node("n1"), node("n2"), pod("large", "n2", "3"), *pods], config=BALANCE_ALONE)
+
+
+def test_a_pending_pod_goes_where_balance_is_gained() -> None:
+    report = whatif(uneven(with_memory(pod("p"))), None, versions(("1.35", "1.36")))
+    assert [(c.pod, c.change, c.before, c.after) for c in report.changes] == [("d/p", "Moved", "n1", "n2")]
+    assert (report.compared, report.messages, report.replacement) == (("1.35", "1.36"), (), Replacement(0, 0))
+    assert whatif(uneven(with_memory(pod("p"))), None, versions(("1.34", "1.35"))).changes == ()
+
+
+def test_a_running_pod_would_go_there_too_if_it_were_made_anew() -> None:
+    """A pod that nobody makes anew is not asked about."""
+    report = whatif(uneven(with_memory(replica("r", "n1"))), None, versions(("1.35", "1.36")))
+    moved = PodsElsewhere("Deployment d/web", ("d/r",), ("n1",), ("n2",), (BALANCE,))
+    assert (report.changes, report.replacement) == ((), Replacement(1, 1, (moved,)))
+    assert whatif(uneven(with_memory(replica("r", "n1"))), None, versions(("1.34", "1.35"))).replacement == Replacement(
+        1, 1
+    )
+
+
+def test_nothing_is_said_of_a_running_pod_of_which_a_plugin_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise PluginError("no such answer")
+
+    cluster = uneven(with_memory(replica("r", "n1")))
+    monkeypatch.setattr(NodePorts, "pre_filter", fails)
+    report = whatif(cluster, None, versions(("1.35", "1.36")))
+    assert report.replacement == Replacement(1, 1, (), 1)
+
+
+def test_a_message_that_alerts_match_on() -> None:
+    """#135023: up to 1.34.1 the taint is named."""
+    cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
+    report = whatif(cluster, None, versions(("1.34.1", "1.34.2")))
+    (change,) = report.messages
+    assert change.before.startswith("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: yes}.")
+    assert change.after.startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s).")
+    assert change.pods == ("d/p", "d/q")
+    assert (report.changes, report.pending) == ((), (2, 2))
+    assert whatif(cluster, None, versions(("1.34.2", "1.36"))).messages == ()
+
+
+def test_twice_the_same_and_what_is_not_replayed() -> None:
+    cluster = Cluster.from_objects([node("n1")])
+    with pytest.raises(UsageError, match="two different versions"):
+        whatif(cluster, None, versions(("1.34", "v1.34")))
+    with pytest.raises(ConfigurationError, match=r"'1\.29' is not supported"):
+        whatif(cluster, None, versions(("1.29", "1.34")))
+
+
+def two_of_each() -> Cluster:
+    """Two running pods of each of three workloads."""
+    return uneven(*(pod(f"{name}-{i}", "n1", "10m", owner(name)) for name in "abc" for i in range(2)))
+
+
+def owner(name: str) -> Json:
+    return {"kind": "StatefulSet", "name": name}
+
+
+def test_of_too_many_some_of_each_workload_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    nodes = replacement._Asked.nodes
+
+    def noted(self: Any, position: Any, unknown: Any) -> Any:
+        asked.append(self.view.pods.objects[position].key)
+        return nodes(self, position, unknown)
+
+    monkeypatch.setattr(replacement, "MOST_ASKED", 4)
+    monkeypatch.setattr(replacement._Asked, "nodes", noted)
+    found = whatif(two_of_each(), None, versions(("1.35", "1.36"))).replacement
+    assert found is not None
+    assert (found.running, found.asked) == (6, 4)
+    assert sorted(set(asked)) == ["d/a-0", "d/a-1", "d/b-0", "d/c-0"]
+
+
+def test_what_is_known_when_the_user_stops_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third pod takes too long."""
+    asked: list[object] = []
+    nodes = replacement._Asked.nodes
+
+    def patience(self: Any, position: Any, unknown: Any) -> Any:
+        asked.append(position)
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        return nodes(self, position, unknown)
+
+    monkeypatch.setattr(replacement, "ASKED_AT_ONCE", 1)
+    monkeypatch.setattr(replacement._Asked, "nodes", patience)
+    report = whatif(two_of_each(), None, versions(("1.35", "1.36")))
+    assert report.interrupted
+    assert report.replacement is not None
+    assert (report.replacement.running, report.replacement.asked) == (6, 2)
+
+
+def test_progress_is_shown_for_running_pods() -> None:
+    shown: dict[str, list[int]] = {}
+
+    class Seen:
+        def begin(self, what: str, total: int) -> Callable[[int], None]:
+            shown[what] = [total]
+            return shown[what].append
+
+    whatif(two_of_each(), None, versions(("1.35", "1.36")), progress=Seen())
+    assert shown["Running pods"] == [1, 1]
+
+
+def test_what_was_not_read_is_told_of_running_pods() -> None:
+    """Whether the claim's volume ties the pod to a node nobody knows."""
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    objects = [node("n1"), node("n2"), replica("r", "n1", volumes=[volume])]
+    lists = [{"kind": f"{kind}List", "items": []} for kind in ("Node", "Pod")]
+    cluster = Cluster.from_objects([*objects, *lists], assume_complete=False)
+    report = whatif(cluster, None, versions(("1.35", "1.36")))
+    assert {each.kind for each in report.unknown if each.affects == "replacement"} >= {"PersistentVolumeClaim"}
+    assert not report.undecided

@@ -1,0 +1,188 @@
+"""`whatif --compare-version`: which change of a version is behind each difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small import Json, node, pod, replica
+
+from kschedctl.api.kube_version import VersionMix
+from kschedctl.cluster import Cluster
+from kschedctl.commands.versions.changes import between
+from kschedctl.commands.whatif import causes, versions, whatif
+from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, Causes, TwoVersions, explained
+from kschedctl.commands.whatif.report import MessageChange, PodsRescored, WhatIf
+from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates
+
+NAMES = "abcdefg"
+TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+
+
+def of_sets(enough: list[frozenset[str]]) -> Causes:
+    """A pod that fares as before where all of one of these sets of changes are as before."""
+
+    def replay(names: frozenset[str]) -> Callable[[str], bool]:
+        return lambda pod: any(each <= names for each in enough)
+
+    return Causes({name: name for name in NAMES}, {"p": True}, replay)
+
+
+@given(st.lists(st.frozensets(st.sampled_from(NAMES), min_size=1), max_size=4))
+def test_the_fewest_changes_that_explain_it(enough: list[frozenset[str]]) -> None:
+    """No smaller part of the answer is enough; without any set nothing is told."""
+    told = of_sets(enough).of("p")
+    assert (told == NOT_ATTRIBUTED) == (not enough)
+    if enough:
+        assert any(each == set(told) for each in enough)
+        smaller = [set(some) for number in range(len(told)) for some in combinations(told, number)]
+        assert not any(each <= some for each in enough for some in smaller)
+
+
+def test_what_explains_one_pod_is_tried_first_for_the_next() -> None:
+    """7 changes, one counts: at most 2 x 3 halves and all for the first pod, nothing more for others like it."""
+    replays = []
+
+    def replay(names: frozenset[str]) -> Callable[[str], bool]:
+        replays.append(names)
+        return lambda pod: "c" in names
+
+    found = Causes({name: name.upper() for name in NAMES}, dict.fromkeys("pqr", True), replay)
+    assert found.of("p") == ("C",)
+    first = len(replays)
+    assert first <= 7
+    assert explained("qr", found, lambda done: None) == {"q": ("C",), "r": ("C",)}
+    assert len(replays) == first
+
+
+@pytest.mark.parametrize(("likely", "asked"), [("c", 1), ("cd", 2), ("d", 7)])
+def test_what_is_likely_is_tried_before_all_changes(likely: str, asked: int) -> None:
+    """c counts: alone it is known by one replay, as one of two by two; where it is not among them all are searched."""
+    replays = []
+
+    def replay(names: frozenset[str]) -> Callable[[str], bool]:
+        replays.append(names)
+        return lambda pod: "c" in names
+
+    searched = Causes({name: name.upper() for name in NAMES}, {"p": True}, replay, likely=lambda pod: frozenset(likely))
+    assert searched.of("p") == ("C",)
+    assert replays[0] == frozenset(likely)
+    assert len(replays) <= asked
+
+
+def test_plugins_that_say_otherwise_are_likely() -> None:
+    """Of a plugin without a changed rule nothing is."""
+    rows = between("1.34.1", "1.34.2").changes
+    versions = TwoVersions(Cluster(kube_version="1.34.1"), Cluster(kube_version="1.34.2"), rows)
+    assert {versions.changes()[name].split(":")[0] for name in versions.of_plugins({"TaintToleration"})} == {
+        "TaintToleration"
+    }
+    assert versions.of_plugins({"NodePorts"}) == frozenset()
+
+
+def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(causes, "MOST_REPLAYS", 3)
+    assert of_sets([frozenset("c")]).of("p") == NOT_ATTRIBUTED
+
+
+@pytest.mark.parametrize(("first", "second"), [("1.30", "1.37"), ("1.36", "1.37"), ("1.37", "1.33")])
+def test_gates_as_in_the_other_version(first: str, second: str) -> None:
+    rows = between(first, second).changes
+    names = frozenset(TwoVersions(Cluster(kube_version=first), Cluster(kube_version=second), rows).changes())
+    mixed, whole = FeatureGates(second, mix=VersionMix(first, names)), FeatureGates(first)
+    assert [gate for gate in SPECS if mixed.enabled(gate) != whole.enabled(gate)] == []
+
+
+def because(report: WhatIf) -> list[tuple[str, ...]]:
+    assert report.replacement
+    return [each.because for each in (*report.changes, *report.messages, *report.replacement.elsewhere)]
+
+
+def test_a_rule_behind_a_message() -> None:
+    cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
+    (message,) = whatif(cluster, None, versions(("1.34.1", "1.34.2"))).messages
+    assert message.because == (
+        "TaintToleration: the reason for an untolerated taint (#134740, brought back by #135023)",
+    )
+    assert message.pods == ("d/p", "d/q")
+
+
+def test_several_together() -> None:
+    """Without claims DynamicResources says nothing before 1.34; the taint is named up to 1.34.1."""
+    cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p")])
+    (message,) = whatif(cluster, None, versions(("1.33", "1.36"))).messages
+    assert [why.split(":")[0] for why in message.because] == ["TaintToleration", "DynamicResources"]
+
+
+def claim(name: str) -> Json:
+    spec = {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
+    return {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec}
+
+
+def room(node_name: str, capacity: str) -> Json:
+    return {
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": node_name, "namespace": "d"},
+        "storageClassName": "fast",
+        "nodeTopology": {"matchLabels": {"kubernetes.io/hostname": node_name}},
+        "capacity": capacity,
+    }
+
+
+STORAGE = [
+    {
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "csi",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    },
+    {"kind": "CSIDriver", "metadata": {"name": "csi"}, "spec": {"storageCapacity": True}},
+    {"kind": "CSINode", "metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "csi", "nodeID": "n1"}]}},
+    {"kind": "CSINode", "metadata": {"name": "n2"}, "spec": {"drivers": [{"name": "csi", "nodeID": "n2"}]}},
+    room("n1", "4Gi"),
+    room("n2", "40Gi"),
+]
+
+
+def with_claim(made: Json) -> Json:
+    made["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    return made
+
+
+def test_a_gate_behind_a_place() -> None:
+    """n2 has more room for the volume; n1 is otherwise the better one, as 1 cpu is in use on n2."""
+    busy = pod("busy", "n2", "1")
+    cluster = Cluster.from_objects([node("n1"), node("n2"), *STORAGE, claim("c"), busy, with_claim(pod("p"))])
+    report = whatif(cluster, None, versions(("1.36", "1.37")))
+    assert [(c.pod, c.before, c.after, c.because) for c in report.changes] == [
+        ("d/p", "n1", "n2", ("StorageCapacityScoring",))
+    ]
+    running = [node("n1"), node("n2"), *STORAGE, claim("c"), busy, with_claim(replica("r", "n1"))]
+    assert because(whatif(Cluster.from_objects(running), None, versions(("1.36", "1.37")))) == [
+        ("StorageCapacityScoring",)
+    ]
+    set_by_hand = Cluster.from_objects(running, feature_gates={"StorageCapacityScoring": True})
+    assert because(whatif(set_by_hand, None, versions(("1.36", "1.37")))) == []
+
+
+def test_nothing_is_asked_where_only_the_cluster_changes() -> None:
+    cluster = Cluster.from_objects([node("n1"), pod("p", "n1")])
+    report = whatif(cluster, {"steps": [{"cordon": {"nodes": ["n1"]}}]})
+    assert all(change.because == () for change in report.changes)
+    assert MessageChange("a", "b", ("d/p",)).because == ()
+
+
+def test_scores_that_change_and_the_best_node_stays() -> None:
+    """The volume's pool has more room on n2, where also more cpu is free: it stays the best by more points."""
+    objects = [node("n1"), node("n2"), *STORAGE, claim("c"), pod("busy", "n1", "1"), with_claim(replica("r", "n2"))]
+    found = whatif(Cluster.from_objects(objects), None, versions(("1.36", "1.37"))).replacement
+    assert found is not None
+    assert found.elsewhere == ()
+    assert found.rescored == (PodsRescored("Deployment d/web", ("d/r",), ("StorageCapacityScoring",)),)
+    without_claims = [node("n1"), node("n2"), pod("busy", "n1", "1"), replica("r", "n2")]
+    found = whatif(Cluster.from_objects(without_claims), None, versions(("1.36", "1.37"))).replacement
+    assert found is not None
+    assert (found.elsewhere, found.rescored) == ((), ())

@@ -1,0 +1,320 @@
+"""`whatif`: every kind of step, the difference that it makes, and errors that name the step."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, workload
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.whatif import configurations, whatif
+from kschedctl.commands.whatif.report import WhatIf
+from kschedctl.errors import InputError, KschedctlError
+from kschedctl.replay.parallel import Workers
+from kschedctl.replay.scenarios.scenario import load_scenario
+from kschedctl.reports.placements import Spread
+from kschedctl.reports.scenario import scenario_schema
+
+PIN = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
+PINNED = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": PIN}}
+DAEMON = pod("agent-n1", "n1", "100m", {"kind": "DaemonSet", "name": "agent"}, affinity=PINNED)
+CLUSTER = [node("n1", "a"), node("n2", "b", "2"), replica("r1", "n1"), replica("r2", "n1"), DAEMON]
+
+
+def run(*steps: Json, objects: list[Json] = CLUSTER, **options: Any) -> WhatIf:
+    return whatif(Cluster.from_objects(objects), load_scenario({"steps": list(steps)}), **options)
+
+
+def changes(report: WhatIf) -> set[tuple[str, str, str, str]]:
+    return {(c.pod.removeprefix("d/"), c.change, c.before, c.after) for c in report.changes}
+
+
+def test_cordon_and_uncordon() -> None:
+    wants = pod("p", cpu="3")
+    assert changes(run({"cordon": {"nodes": ["n1"]}}, objects=[*CLUSTER, wants])) == set()
+    objects = [node("n1", unschedulable=True), wants]
+    assert changes(run({"uncordon": {"nodes": ["n1"]}}, objects=objects)) == {("p", "NewlyScheduled", "", "n1")}
+
+
+def test_a_taint_drives_pods_away() -> None:
+    step = {"taint": {"selector": f"{ZONE}=a", "add": [{"key": "k", "effect": "NoExecute"}]}}
+    found = run(step)
+    assert changes(found) == {("r1", "Moved", "n1", "n2"), ("r2", "Moved", "n1", "n2"), ("agent-n1", "Gone", "n1", "")}
+    assert (found.steps[0].displaced, found.steps[0].placed) == (3, 2)
+
+
+def test_labels_let_a_pod_in() -> None:
+    waiting = pod("p", nodeSelector={"disk": "ssd"})
+    report = run({"label": {"nodes": ["n2"], "labels": {"disk": "ssd"}}}, objects=[*CLUSTER, waiting])
+    assert changes(report) == {("p", "NewlyScheduled", "", "n2")}
+    assert report.pending == (1, 0)
+
+
+def test_new_nodes_like_another_bring_their_daemons() -> None:
+    report = run({"addNodes": {"count": 2, "like": "n1", "name": "new", "labels": {ZONE: "c"}}})
+    assert changes(report) == {("agent-n1-new-0", "Created", "", "new-0"), ("agent-n1-new-1", "Created", "", "new-1")}
+    (zone,) = (domain for domain in report.balance if domain.domain == "c")
+    assert zone.nodes == (0, 2)
+
+
+def test_new_nodes_by_a_template() -> None:
+    step = {"addNodes": {"template": node("x", cpu="16"), "name": "big"}}
+    assert changes(run(step, objects=[*CLUSTER, pod("p", cpu="10")])) == {("p", "NewlyScheduled", "", "big-0")}
+
+
+def test_removed_nodes() -> None:
+    report = run({"removeNodes": {"nodes": ["n1"]}})
+    assert changes(report) == {("r1", "Moved", "n1", "n2"), ("r2", "Moved", "n1", "n2"), ("agent-n1", "Gone", "n1", "")}
+
+
+def test_a_failed_zone() -> None:
+    report = run({"fail": {"zone": "b"}}, objects=[*CLUSTER, replica("r3", "n2", "2")])
+    assert changes(report) == {("r3", "NewlyPending", "n2", "")}
+    assert "Insufficient cpu" in report.changes[0].message
+
+
+def test_newly_pending_pods_are_told_of_in_full_where_that_was_asked_for() -> None:
+    """r3 of n2 finds no node: what is left is full. Of the second run nothing is explained."""
+    step, objects = {"fail": {"zone": "b"}}, [*CLUSTER, replica("r3", "n2", "2")]
+    assert run(step, objects=objects).explained == ()
+    (found,) = run(step, objects=objects, in_full=9, runs=2).explained
+    assert [pod.rpartition("/")[2] for pod in found.pods] == ["r3"]
+    assert [(node.name, node.feasible) for node in found.explanation.nodes] == [("n1", False)]
+
+
+def test_drain_waits_for_budgets() -> None:
+    report = run({"drain": {"nodes": ["n1"]}}, objects=[*CLUSTER, budget(0)])
+    assert changes(report) == set()
+    assert len(report.steps[0].notes) == 2
+
+
+def test_scale_up_and_down() -> None:
+    up = run({"scale": {"namespace": "d", "name": "web", "replicas": 4}})
+    assert {c.change for c in up.changes} == {"Created"}
+    assert len(up.changes) == 2
+    down = run({"scale": {"namespace": "d", "name": "web", "replicas": 0}})
+    assert changes(down) == {("r1", "Gone", "n1", ""), ("r2", "Gone", "n1", "")}
+
+
+def member(name: str, node_name: str = "n1") -> Json:
+    return pod(name, node_name, "100m", {"kind": "StatefulSet", "name": "db"})
+
+
+def test_a_stateful_set_is_scaled_by_ordinal() -> None:
+    objects = [node("n1"), *(member(f"db-{i}") for i in (0, 1, 2, 10))]
+    step = {"scale": {"kind": "StatefulSet", "namespace": "d", "name": "db", "replicas": 2}}
+    assert changes(run(step, objects=objects)) == {("db-2", "Gone", "n1", ""), ("db-10", "Gone", "n1", "")}
+    step["scale"]["replicas"] = 5
+    assert changes(run(step, objects=objects[:-1])) == {(f"db-{i}", "Created", "", "n1") for i in (3, 4)}
+
+
+def test_manifests_are_applied() -> None:
+    report = run({"apply": {"manifests": [workload("Deployment", "db", {"replicas": 2})]}})
+    assert {c.pod for c in report.changes} == {"d/db-new-0", "d/db-new-1"}
+    files = {"db.yaml": [workload("Deployment", "db", {"replicas": 1})]}
+    assert len(run({"apply": {"files": ["db.yaml"]}}, read=files.__getitem__).changes) == 1
+
+
+def test_a_priority_class_lets_pods_preempt() -> None:
+    objects = [node("n1"), replica("r1", "n1", "4"), pod("p", cpu="4", priority=0)]
+    step = {
+        "priorityClass": {"name": "gold", "value": 100, "workloads": [{"kind": "Pod", "namespace": "d", "name": "p"}]}
+    }
+    assert changes(run(step, objects=objects)) == {("p", "NewlyScheduled", "", "n1"), ("r1", "NewlyPending", "n1", "")}
+
+
+def test_whom_a_manifest_drives_away_looks_for_another_node() -> None:
+    important = pod("p", cpu="4", priorityClassName="gold")
+    gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    objects = [gold, node("n1"), node("n2", cpu="2"), replica("r1", "n1", "2"), replica("r2", "n1", "2")]
+    report = run({"apply": {"manifests": [important]}}, objects=objects)
+    assert {(c.change, c.before, c.after) for c in report.changes} == {
+        ("Created", "", "n1"),
+        ("Moved", "n1", "n2"),
+        ("NewlyPending", "n1", ""),
+    }
+    assert (report.steps[0].placed, report.steps[0].evicted, report.pending) == (2, 2, (0, 1))
+
+
+def test_a_daemon_that_is_driven_away_waits_for_its_node() -> None:
+    important = pod("p", cpu="4", priorityClassName="gold", nodeSelector={HOSTNAME: "n1"})
+    gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    report = run({"apply": {"manifests": [important]}}, objects=[gold, node("n1"), node("n2"), DAEMON])
+    assert changes(report) == {("p", "Created", "", "n1"), ("agent-n1", "NewlyPending", "n1", "")}
+
+
+def test_what_waits_for_its_controller_is_not_placed_with_the_driven_away() -> None:
+    """The first pod of the set waits for its volume, so that the second does not come, which would have fitted."""
+    gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    now = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "csi.example.com"}
+    unbound = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data-db-0", "namespace": "d"}, "spec": {}}
+    objects = [gold, now, unbound, node("n1"), node("n2", cpu="2"), replica("r1", "n1", "2"), replica("r2", "n1", "2")]
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    data = {"metadata": {"name": "data"}, "spec": {"storageClassName": "now", **asked}}
+    ordered = workload("StatefulSet", "db", {"replicas": 2, "volumeClaimTemplates": [data]}, pod_spec("100m"))
+    important = pod("p", cpu="3500m", priorityClassName="gold")
+    report = run({"apply": {"manifests": [important, ordered]}}, objects=objects)
+    assert {change.pod for change in report.changes} == {"d/p", "d/r1", "d/r2", "d/db-0"}
+    assert (report.steps[0].placed, report.steps[0].pending) == (2, 2)
+
+
+def test_hooks_that_helm_does_not_install_are_left_out() -> None:
+    hook = pod("try")
+    del hook["metadata"]["uid"]
+    hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
+    report = run({"apply": {"manifests": [{"kind": "List", "items": [hook, workload("Deployment", "db")]}]}})
+    assert {change.pod for change in report.changes} == {"d/db-new-0"}
+    assert report.steps[0].notes == ("left out, as Helm creates them neither on install nor on upgrade: Pod d/try",)
+
+
+def test_who_waits_passes_the_queue_when_a_drain_made_room() -> None:
+    """Its zone was taken by what it must not stand beside."""
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    lonely = pod("lonely", affinity=apart, nodeSelector={ZONE: "a"})
+    lonely["metadata"]["labels"] = {}
+    objects = [node("n1", "a"), node("n2", "a", "1"), node("n3", "b"), replica("r", "n1", "3"), lonely]
+    report = run({"drain": {"nodes": ["n1"]}}, objects=objects)
+    assert changes(report) == {("r", "Moved", "n1", "n3"), ("lonely", "NewlyScheduled", "", "n2")}
+    assert (report.steps[0].displaced, report.steps[0].placed, report.pending) == (1, 2, (1, 0))
+
+
+PACKED = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu"}]}},
+                }
+            ]
+        }
+    ],
+}
+EVEN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def test_another_configuration_counts_from_then_on() -> None:
+    apply = {"apply": {"manifests": [pod("p", cpu="500m")]}}
+    objects = [node("n1"), node("n2"), replica("r1", "n1", "2")]
+    assert run(apply, objects=objects).changes[0].after == "n2"
+    assert run({"configure": {"configuration": PACKED}}, apply, objects=objects).changes[0].after == "n1"
+
+
+def test_two_configurations_compared() -> None:
+    cluster = Cluster.from_objects([node("n1"), node("n2"), replica("r1", "n1", "2"), pod("p", cpu="500m")])
+    report = whatif(cluster, None, configurations({"even.yaml": EVEN, "packed.yaml": PACKED}))
+    assert changes(report) == {("p", "Moved", "n2", "n1")}
+    assert report.compared == ("even.yaml", "packed.yaml")
+
+
+def test_the_balance_of_zones() -> None:
+    """n1 offers 4 cores and n2 2: 2.1 of 4 are requested in zone a, of 2 in zone b once n1 is gone."""
+    report = run({"fail": {"nodes": ["n1"]}}, {"addNodes": {"like": "n2", "name": "x"}})
+    assert [(d.domain, d.nodes, d.pods, d.requested["cpu"]) for d in report.balance] == [
+        ("a", (1, 0), (3, 0), (52.5, 0.0)),
+        ("b", (1, 2), (0, 2), (0.0, 50.0)),
+    ]
+
+
+def test_runs() -> None:
+    """The first of two pods takes n2 or n3; the second, which needs all of n3, fits if it was n2."""
+    objects = [node("n1", cpu="8"), node("n2", cpu="2"), node("n3", cpu="2")]
+    objects[2]["metadata"]["labels"]["disk"] = "ssd"
+    large = replica("r2", "n1", "2", nodeSelector={"disk": "ssd"})
+    objects += [replica("r1", "n1"), large]
+    step = {"fail": {"nodes": ["n1"]}}
+    report = run(step, objects=objects, runs=16)
+    assert (report.runs, report.over_runs) == (16, {"Moved": Spread(1, 2), "NewlyPending": Spread(0, 1)})
+    assert run(step, objects=objects, runs=16, workers=Workers(2)).to_dict() == report.to_dict()
+
+
+def test_steps_follow_each_other() -> None:
+    steps = [{"addNodes": {"like": "n1", "name": "new"}}, {"drain": {"nodes": ["n1"]}}, {"fail": {"nodes": ["new-0"]}}]
+    report = run(*steps)
+    assert [step.step for step in report.steps] == ["addNodes", "drain", "fail"]
+    assert {c.after for c in report.changes if c.change == "Moved"} == {"n2"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([{"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": 5}}], "step 2 (drain), nodes: 5 is not of type 'array'"),
+        ([{"cordon": {}, "drain": {}}], "step 1 (cordon): is more than one step: each step is an item of its own"),
+        ([{}], "step 1: says nothing to do"),
+        ([{"scale": {"name": "x"}}], "step 1 (scale): 'replicas' is a required property"),
+        ([{"addNodes": {"count": 0}}], "step 1 (addNodes), count: 0 is less than the minimum of 1"),
+        ([{"drain": {"nodes": ["n1"], "force": True}}], "step 1 (drain): Additional properties are not allowed"),
+        ([{"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": ["n9"]}}], 'step 2 (drain): node "n9" not found'),
+        ([{"fail": {"zone": "x"}}], 'step 1 (fail): no node is in zone "x"'),
+        ([{"scale": {"name": "nobody", "replicas": 1}}], "step 1 (scale): Deployment default/nobody has no pods"),
+        ([{"priorityClass": {"name": "gold"}}], 'step 1 (priorityClass): no PriorityClass "gold"'),
+        ([{"addNodes": {"count": 1}}], "step 1 (addNodes): either like or template"),
+        ([{"taint": {"nodes": ["n1"], "add": [{"key": "k"}]}}], "step 1 (taint): a taint to add has an effect"),
+        ([{"explode": {}}], "step 1 (explode): no such step; there are cordon, uncordon, taint, label, addNodes"),
+        (
+            [{"label": {"nodes": ["n1"], "labels": {"a": 5}}}],
+            "step 1 (label), labels.a: 5 is not of type string or null",
+        ),
+        ([{"label": {"nodes": ["n1"], "labels": {"a b": "c"}}}], 'step 1 (label): labels: "a b=c" is no label'),
+        ([{"label": {"nodes": ["n1"], "labels": {"a": "b/c"}}}], 'step 1 (label): labels: "a=b/c" is no label'),
+        ([{"apply": {}}], "step 1 (apply): no manifests"),
+        (
+            [{"apply": {"manifests": [{"kind": "List", "items": [{**workload("Job"), "metadata": {}}]}]}}],
+            "step 1 (apply): manifests[0], Job: metadata.name: required",
+        ),
+        ([{"cordon": {"nodes": ["n1"]}}, {"apply": {"files": ["x.yaml"]}}], 'step 2 (apply): "x.yaml" cannot be read'),
+        ([{"scale": {"kind": "DaemonSet", "name": "x", "replicas": 1}}], "step 1 (scale): kind: a DaemonSet has no"),
+        ([{"cordon": {"selector": "a in (b"}}], "step 1 (cordon): unable to parse requirement"),
+        ([{"drain": {"nodes": ["n11"]}}], 'step 1 (drain): node "n11" not found (did you mean n1?)'),
+    ],
+)
+def test_errors_name_the_step(steps: list[Json], message: str) -> None:
+    with pytest.raises(KschedctlError) as raised:
+        run(*steps)
+    assert str(raised.value).startswith(message)
+
+
+def test_a_pod_of_a_missing_class_is_not_created() -> None:
+    report = run({"apply": {"manifests": [workload("Job"), pod("p", priorityClassName="gold")]}})
+    assert [each.workload for each in report.not_created] == ["Pod d/p"]
+
+
+def test_errors_name_the_file() -> None:
+    with pytest.raises(KschedctlError, match=r'^what\.yaml: step 1 \(drain\): node "n9" not found'):
+        whatif(Cluster.from_objects(CLUSTER), {"steps": [{"drain": {"nodes": ["n9"]}}]}, where="what.yaml")
+    with pytest.raises(KschedctlError, match=r"^what\.yaml: step 1 \(drain\), nodes: 5 is not"):
+        whatif(Cluster.from_objects(CLUSTER), {"steps": [{"drain": {"nodes": 5}}]}, where="what.yaml")
+
+
+def test_too_many_steps_are_refused_before_any_is_replayed() -> None:
+    step = {"cordon": {"nodes": ["n1"]}}
+    assert len(load_scenario({"steps": [step] * 500}).steps) == 500
+    with pytest.raises(InputError, match="steps: 2,000 steps, of which each is replayed; at most 500 are taken"):
+        load_scenario({"steps": [step] * 2000})
+
+
+def test_what_is_no_document_is_told() -> None:
+    with pytest.raises(InputError, match=r"what\.yaml: None is not of type 'object'"):
+        load_scenario(None, where="what.yaml")  # type: ignore[arg-type]
+
+
+def test_a_document_of_another_kind() -> None:
+    with pytest.raises(InputError, match=r"what.yaml: kind: 'Pod' is not one of"):
+        load_scenario({"kind": "Pod", "steps": [{"cordon": {}}]}, where="what.yaml")
+
+
+def test_the_schema_is_one_of_its_dialect() -> None:
+    jsonschema.Draft202012Validator.check_schema(scenario_schema())
+
+
+def test_the_report_follows_its_schema() -> None:
+    document = run({"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": ["n1"]}}).to_dict()
+    jsonschema.validate(document, schema_of(WhatIf))
+    assert json.dumps(document)

@@ -1,0 +1,50 @@
+"""What admission adds to pods that are about to be created, upstream: plugin/pkg/admission/runtimeclass (v1.36)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.commands.simulate import simulate
+
+Json = dict[str, Any]
+OVERHEAD = {"podFixed": {"cpu": "500m"}}
+SCHEDULING = {"nodeSelector": {"sandbox": "yes"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}]}
+
+
+def node(name: str, cpu: str, labels: Json, taints: list[Json]) -> Json:
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}, "status": status}
+
+
+OBJECTS = [
+    node("sandboxed", "2", {"sandbox": "yes"}, [{"key": "sandbox", "effect": "NoSchedule"}]),
+    node("plain", "4", {}, []),
+    {"kind": "RuntimeClass", "metadata": {"name": "kata"}, "overhead": OVERHEAD, "scheduling": SCHEDULING},
+]
+
+
+def pod(cpu: str, runtime_class: str = "kata") -> Json:
+    container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"runtimeClassName": runtime_class, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+
+
+@pytest.mark.parametrize(("cpu", "best"), [("1500m", ("sandboxed",)), ("1501m", ())])
+def test_overhead_selector_and_tolerations_of_a_runtime_class_count(cpu: str, best: tuple[str, ...]) -> None:
+    """Of 2 cores 500m are the overhead; without the class the pod would go to the other node."""
+    cluster = kschedctl.Cluster.from_objects(OBJECTS)
+    assert kschedctl.explain(cluster, pod(cpu)).best == best
+    assert tuple(simulate(cluster, [pod(cpu)]).placements.values()) == best
+
+
+def test_a_runtime_class_that_was_not_read_leaves_the_answer_open() -> None:
+    lists = [
+        {"kind": f"{kind}List", "items": [each for each in OBJECTS if each["kind"] == kind]} for kind in ("Node", "Pod")
+    ]
+    cluster = kschedctl.Cluster.from_objects(lists, assume_complete=False)
+    report = kschedctl.explain(cluster, pod("1"))
+    assert report.undecided
+    assert "RuntimeClass" in {unknown.kind for unknown in report.unknown}

@@ -1,0 +1,270 @@
+"""Quotas and LimitRanges in questions about pods that controllers make, counted by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_counted_pods import NODE, Json, deployment, quota
+
+import kschedctl
+from kschedctl.commands.capacity import capacity
+from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.whatif import whatif
+
+SECOND = {**NODE, "metadata": {"name": "m"}}
+
+
+def running(name: str, node: str = "n", **resources: Json) -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "controller": True, "uid": "r"}
+    metadata = {"name": name, "namespace": "shop", "uid": name, "ownerReferences": [owner]}
+    labels = {"app": "web", "pod-template-hash": "5d"}
+    container = {"name": "c", "image": "c", "resources": resources}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata, "labels": labels},
+        "spec": {"nodeName": node, "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
+def limits(**item: Json) -> Json:
+    spec = {"limits": [{"type": "Container", **item}]}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "shop"}, "spec": spec}
+
+
+def cluster(*objects: Json) -> kschedctl.Cluster:
+    return kschedctl.Cluster.from_objects([NODE, SECOND, *objects])
+
+
+def test_what_goes_leaves_its_share_to_its_successor() -> None:
+    """The quota is used up, by no more than these two pods."""
+    full = quota("q", {"pods": "2"}, {"pods": "2"})
+    report = drain(cluster(running("a"), running("b"), full), ["n"])
+    assert report.safe
+    assert not report.not_created
+    assert not report.not_replayed
+
+
+def test_what_is_over_its_quota_is_not_made_again() -> None:
+    """Three are in use where one may be: once the two that go are gone, one of them is in use, which is all."""
+    over = quota("q", {"pods": "3"}, {"pods": "1"})
+    report = drain(cluster(running("a"), running("b"), running("c", "m"), over), ["n"])
+    (lacking,) = report.not_created
+    assert (lacking.wanted, lacking.there, lacking.missing) == (2, 0, 2)
+    assert not report.safe
+    assert not report.moved
+    assert "2 pods are not created again" in " ".join(report.first_line())
+    steps = whatif(
+        cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [{"drain": {"nodes": ["n"]}}]}
+    )
+    assert [each.missing for each in steps.not_created] == [2]
+
+
+def test_a_maximum_that_came_later() -> None:
+    big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
+    (lacking,) = drain(cluster(big, limits(max={"cpu": "1"})), ["n"]).not_created
+    (failure,) = lacking.failures
+    assert failure.message == 'pods "web-*" is forbidden: maximum cpu usage per Container is 1, but limit is 2'
+
+
+def test_steps_count_one_after_the_other() -> None:
+    """Of three pods the first workload takes two, the second gets one of two."""
+    steps: Any = [{"apply": {"manifests": [deployment(2, name=name)]}} for name in "ab"]
+    document = {"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "name": "s", "steps": steps}
+    report = whatif(cluster(quota("q", {"pods": "0"}, {"pods": "3"})), document)
+    assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/b", 1)]
+    assert report.first_line()[0] == "Not created:"
+
+
+def test_scaling_counts() -> None:
+    """Two of five are there, and the quota has room for one more; what goes makes room for a later step."""
+    used = quota("q", {"pods": "2"}, {"pods": "3"})
+    pods = [running("a"), running("b", "m")]
+    up: Any = {"scale": {"name": "web", "namespace": "shop", "replicas": 5}}
+    report = whatif(cluster(*pods, used), {"steps": [up]})
+    (lacking,) = report.not_created
+    assert (lacking.workload, lacking.wanted, lacking.there, lacking.missing) == ("Deployment shop/web", 5, 3, 2)
+    assert [fix.what for fix in lacking.fixes] == ["raise ResourceQuota q to pods=5"]
+    assert [change.change for change in report.changes] == ["Created"]
+    down = {"scale": {"name": "web", "namespace": "shop", "replicas": 1}}
+    other = {"apply": {"manifests": [deployment(3, name="other")]}}
+    (lacking,) = whatif(cluster(*pods, used), {"steps": [down, other]}).not_created
+    assert (lacking.workload, lacking.missing) == ("Deployment shop/other", 1)
+
+
+def test_a_drain_sees_the_quotas_of_earlier_steps() -> None:
+    """One of a quota of three is left, which the applied pod takes; the pod that is drained makes room for itself."""
+    used = quota("q", {"pods": "2"}, {"pods": "3"})
+    steps: Any = [
+        {"apply": {"manifests": [deployment(1, name="other")]}},
+        {"drain": {"nodes": ["n"]}},
+        {"apply": {"manifests": [deployment(1, name="third")]}},
+    ]
+    report = whatif(cluster(running("a"), running("b", "m"), used), {"steps": steps})
+    assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/third", 1)]
+
+
+LEAVING: Any = {
+    "fail": {"fail": {"nodes": ["n"]}},
+    "removeNodes": {"removeNodes": {"nodes": ["n"]}},
+    "taint": {"taint": {"nodes": ["n"], "add": [{"key": "down", "effect": "NoExecute"}]}},
+}
+
+
+@pytest.mark.parametrize("step", LEAVING.values(), ids=LEAVING)
+@pytest.mark.parametrize(("hard", "missing"), [("1", 2), ("2", 1), ("3", 0)])
+def test_pods_of_lost_nodes_meet_the_quota_as_they_come(step: Any, hard: str, missing: int) -> None:
+    """Three are in use, two of which go at once: of the next two as many come as the quota has left beside the third.
+
+    What does not come is not used: a later step finds room for as many as are left.
+    """
+    over = quota("q", {"pods": "3"}, {"pods": hard})
+    third = {"apply": {"manifests": [deployment(1, name="third")]}}
+    report = whatif(cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [step, third]})
+    refused = {each.workload: each.missing for each in report.not_created}
+    assert refused == ({"Deployment shop/web": missing} if missing else {}) | {"Deployment shop/third": 1}
+    moved = {change.pod: change.change for change in report.changes}
+    assert list(moved.values()) == ["Moved"] * (2 - missing) + ["Gone"] * missing
+    assert not report.not_replayed
+
+
+def test_what_nobody_makes_anew_leaves_its_share() -> None:
+    """A bare pod goes with its node; the one that comes after it takes its place in the quota."""
+    bare = running("a")
+    del bare["metadata"]["ownerReferences"]
+    full = quota("q", {"pods": "2"}, {"pods": "2"})
+    steps: Any = [LEAVING["fail"], {"apply": {"manifests": [deployment(2, name="other")]}}]
+    report = whatif(cluster(bare, running("b", "m"), full), {"steps": steps})
+    assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/other", 1)]
+
+
+def test_a_step_before_does_not_see_what_comes_later() -> None:
+    """Room that is left by the second step is of no use to the first."""
+    full = quota("q", {"pods": "2"}, {"pods": "2"})
+    other: Any = {"apply": {"manifests": [deployment(1, name="other")]}}
+    bare = running("a")
+    del bare["metadata"]["ownerReferences"]
+    report = whatif(cluster(bare, running("b", "m"), full), {"steps": [other, LEAVING["fail"]]})
+    assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/other", 1)]
+
+
+def rolled(surge: int, unavailable: int, hard: str) -> Any:
+    """Three pods of an old version, of a quota of which three are used."""
+    changed = deployment(3, "200m")
+    update = {"maxSurge": surge, "maxUnavailable": unavailable}
+    changed["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": update}
+    old = [running(name, requests={"cpu": "100m"}) for name in "abc"]
+    return simulate(cluster(*old, quota("q", {"pods": "3"}, {"pods": hard})), [changed], rollout=True)
+
+
+def test_a_surge_needs_room_in_the_quota() -> None:
+    """A fourth pod at the same time is one too many: none of three comes, none of the old ones may go."""
+    report = rolled(1, 0, "3")
+    (lacking,) = report.not_created
+    assert (lacking.wanted, lacking.missing) == (3, 3)
+    (failure,) = lacking.failures
+    assert failure.message.endswith("exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3")
+    assert report.workloads[0].rollout == "stuck: 0 of 3 new pods run, 3 old ones are left"
+    assert not report.good
+
+
+def test_one_that_may_be_unavailable_makes_room() -> None:
+    report = rolled(0, 1, "3")
+    assert not report.not_created
+    assert report.workloads[0].rollout == "complete"
+    assert rolled(1, 1, "3").good
+    assert rolled(1, 0, "4").good
+
+
+def test_capacity_says_what_ends_first() -> None:
+    """The nodes have room for 2 × 64 pods of a cpu; the quotas for 5, and for 500."""
+    by_quota = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "5"})), [deployment(1, "1")]).shapes[0]
+    assert (by_quota.fits, by_quota.created, by_quota.most) == (128, 5, 5)
+    assert by_quota.ends_first.startswith(
+        "the quota ends first: only 5 more are created: exceeded quota: q, requested: pods=1, used: pods=5"
+    )
+    by_room = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "500"})), [deployment(1, "1")]).shapes[0]
+    assert (by_room.fits, by_room.created, by_room.most) == (128, 500, 128)
+    assert by_room.ends_first.startswith("room ends first: 500 more are created, then exceeded quota: q")
+    assert capacity(cluster(), [deployment(1, "1")]).shapes[0].ends_first == ""
+
+
+def test_a_manifest_that_is_explained() -> None:
+    report = explain(cluster(quota("q", {"pods": "0"}, {"pods": "1"})), deployment(3))
+    assert report.verdict == "NotCreated"
+    assert report.headline.startswith("2 of 3 pods (3 wanted, 1 there): exceeded quota: q, requested: pods=1")
+    assert report.once_created is not None
+    assert report.once_created.verdict == "Schedulable"
+
+
+def test_what_a_manifest_gets_by_default_is_told() -> None:
+    report = explain(cluster(limits(default={"cpu": "1"})), deployment(1, None))
+    assert report.verdict == "Schedulable"
+    assert report.stands_for.endswith("; requests.cpu 1, limits.cpu 1 by LimitRange shop/l")
+
+
+def test_a_namespace_that_is_being_deleted() -> None:
+    """A ReplicaSet is what cannot be created first."""
+    leaving = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n"}}
+    report = explain(cluster({**leaving, "status": {"phase": "Terminating"}}), deployment(1))
+    said = 'deployments.apps "web" is forbidden: unable to create new content in namespace shop because it is being'
+    assert report.not_created is not None
+    assert report.not_created.failures[0].message == f"{said} terminated"
+
+
+def test_objects_are_counted_too() -> None:
+    """count/deployments.apps: one of two is left."""
+    two = quota("q", {"count/deployments.apps": "1"}, {"count/deployments.apps": "2"})
+    shapes = [deployment(1, name=name) for name in "ab"]
+    report = simulate(cluster(two), shapes)
+    (lacking,) = report.not_created
+    assert lacking.workload == "Deployment shop/b"
+    said = 'deployments.apps "b" is forbidden: exceeded quota: q, requested: count/deployments.apps=1'
+    assert lacking.failures[0].message.startswith(said)
+
+
+@pytest.mark.parametrize(("surge", "unavailable"), [(1, 0), (2, 0)])
+def test_a_rollout_that_a_quota_stops_has_its_fixes(surge: int, unavailable: int) -> None:
+    """One more pod in the quota is enough for a surge of one or two; without a surge the quota is as it is."""
+    slower, more = rolled(surge, unavailable, "3").not_created[0].fixes
+    assert slower.what == "roll Deployment shop/web out with maxSurge 0 and maxUnavailable 1"
+    assert rolled(0, 1, "3").workloads[0].rollout == "complete"
+    assert more.what == "raise ResourceQuota q to pods=4"
+    (command,) = more.commands
+    assert command.startswith("kubectl patch resourcequota -n shop q --type=merge -p ")
+    assert rolled(surge, unavailable, "4").workloads[0].rollout == "complete"
+
+
+def test_a_scenario_tells_them_too() -> None:
+    changed = deployment(3, "200m")
+    changed["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    old = [running(name, requests={"cpu": "100m"}) for name in "abc"]
+    step: Any = {"apply": {"manifests": [changed], "rollout": True}}
+    (lacking,) = whatif(cluster(*old, quota("q", {"pods": "3"}, {"pods": "3"})), {"steps": [step]}).not_created
+    assert [fix.kinds for fix in lacking.fixes] == [("RollOutWithoutSurge",), ("RaiseResourceQuota",)]
+
+
+def test_what_a_lost_node_leaves_to_the_quota() -> None:
+    """Three are in use where one may be: once two are lost one is in use, which is all."""
+    pods = running("a"), running("b"), running("c", "m")
+    within = kschedctl.failures(cluster(*pods, quota("q", {"pods": "3"}, {"pods": "3"})), "node")
+    assert [loss.not_created for loss in within.failures] == [(), ()]
+    assert within.safe
+    report = kschedctl.failures(cluster(*pods, quota("q", {"pods": "3"}, {"pods": "1"})), "node")
+    worst, other = report.failures
+    (lacking,) = worst.not_created
+    assert (worst.name, worst.displaced, worst.unplaced, lacking.missing) == ("n", 2, 0, 2)
+    assert (other.name, other.displaced, [each.missing for each in other.not_created]) == ("m", 1, [1])
+    assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in lacking.headline
+    assert not report.safe
+
+
+def test_a_bound_that_came_later_keeps_lost_pods_away() -> None:
+    big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
+    worst = kschedctl.failures(cluster(big, limits(max={"cpu": "1"})), "node").failures[0]
+    (lacking,) = worst.not_created
+    assert "maximum cpu usage per Container is 1, but limit is 2" in lacking.headline

@@ -1,0 +1,234 @@
+"""Claims for volumes and devices that manifests bring, or templates make, counted in quotas by hand."""
+
+from __future__ import annotations
+
+import pytest
+from test_counted_pods import NODE, Json, quota
+
+import kschedctl
+from kschedctl.commands.simulate.report import SimulationReport
+
+SHOP = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+GPU = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"extendedResourceName": "example.com/gpu"},
+}
+
+
+def requests(*asked: Json) -> Json:
+    return {"devices": {"requests": list(asked)}}
+
+
+def exactly(name: str = "r", device_class: str = "gpu", **how: object) -> Json:
+    return {"name": name, "exactly": {"deviceClassName": device_class, **how}}
+
+
+def claim(spec: Json, name: str = "c") -> Json:
+    meta = {"name": name, "namespace": "shop"}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec}
+
+
+def admitted(spec: Json, hard: Json, *more: Json) -> str:
+    used = quota("q", dict.fromkeys(hard, "0"), hard)
+    return kschedctl.admit(kschedctl.Cluster.from_objects([SHOP, GPU, used, *more]), claim(spec)).message or ""
+
+
+DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
+WAYS = [
+    {"name": "big", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2},
+    {"name": "small", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1},
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "counted"),
+    [
+        (requests(exactly()), 1),
+        (requests(exactly(count=5)), 5),
+        (requests(exactly(allocationMode="All")), 32),
+        (requests(exactly("a", count=1), exactly("b", count=2)), 3),
+        (requests({"name": "r", "firstAvailable": WAYS}), 2),
+        (requests({"name": "r", "firstAvailable": WAYS}, exactly(count=3)), 5),
+        (requests(exactly(device_class="other", count=9)), 0),
+    ],
+    ids=["one by default", "count", "all", "several requests", "the most of the ways", "both", "another class"],
+)
+@pytest.mark.parametrize(
+    "name", [DEVICES, "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"]
+)
+def test_by_device_class(spec: Json, counted: int, name: str) -> None:
+    """Upstream: TestResourceClaimEvaluatorUsage; the class stands for an extended resource, too."""
+    assert admitted(spec, {name: str(counted)}) == ""
+    said = admitted(spec, {name: str(counted - 1)}) if counted else ""
+    wanted = f"exceeded quota: q, requested: {name}={counted}, used: {name}=0, limited: {name}={counted - 1}"
+    assert said == (f'resourceclaims.resource.k8s.io "c" is forbidden: {wanted}' if counted else "")
+
+
+def test_how_many_claims() -> None:
+    """Upstream: TestResourceClaimEvaluatorMatchingResources."""
+    name = "count/resourceclaims.resource.k8s.io"
+    assert "exceeded quota" in admitted(requests(exactly()), {name: "0"})
+    assert admitted(requests(exactly()), {"pods": "0", "requests.cpu": "0", "requests.foreign.io/x": "0"}) == ""
+
+
+def test_a_class_that_stands_for_no_extended_resource() -> None:
+    plain = {**GPU, "spec": {}}
+    assert admitted(requests(exactly()), {"requests.example.com/gpu": "0"}, plain) == ""
+
+
+def volume_claim(name: str, size: str = "5Gi") -> Json:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    meta = {"name": name, "namespace": "shop"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
+def deployment(**spec: object) -> Json:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "c"}], **spec}}
+    meta = {"name": "web", "namespace": "shop"}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+
+
+def mounting(name: str) -> Json:
+    return deployment(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
+
+
+STORAGE_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "example.com/disk",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def simulated(objects: list[Json], *manifests: Json) -> SimulationReport:
+    return kschedctl.simulate(kschedctl.Cluster.from_objects([NODE, SHOP, *objects]), list(manifests))
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        quota("q", {"requests.storage": "8Gi"}, {"requests.storage": "10Gi"}),
+        quota("q", {"persistentvolumeclaims": "1"}, {"persistentvolumeclaims": "1"}),
+        quota(
+            "q",
+            {"fast.storageclass.storage.k8s.io/requests.storage": "0"},
+            {"fast.storageclass.storage.k8s.io/requests.storage": "4Gi"},
+        ),
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": "l", "namespace": "shop"},
+            "spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "4Gi"}}]},
+        },
+    ],
+    ids=["storage", "claims", "of the default class", "maximum"],
+)
+def test_a_volume_claim_of_the_same_file(limit: Json) -> None:
+    """It is refused, and the pods that name it find none."""
+    free = simulated([STORAGE_CLASS], volume_claim("data"), mounting("data"))
+    assert (free.placed, free.not_created) == (2, ())
+    report = simulated([STORAGE_CLASS, limit], volume_claim("data"), mounting("data"))
+    (lacking,) = report.not_created
+    assert lacking.workload == "PersistentVolumeClaim shop/data"
+    assert 'persistentvolumeclaims "data" is forbidden: ' in lacking.failures[0].message
+    assert report.placed == 0
+    assert 'persistentvolumeclaim "data" not found' in str(report.to_dict())
+
+
+def test_claims_of_a_file_and_of_a_stateful_set_share_a_quota() -> None:
+    """Three may be: one of the file, two of the four pods'."""
+    stateful = {**deployment(), "kind": "StatefulSet"}
+    template = {"metadata": {"name": "own"}, "spec": volume_claim("own")["spec"]}
+    stateful["spec"] = {**stateful["spec"], "replicas": 4, "serviceName": "web", "volumeClaimTemplates": [template]}
+    three = quota("q", {"persistentvolumeclaims": "0"}, {"persistentvolumeclaims": "3"})
+    report = simulated([STORAGE_CLASS, three], volume_claim("data"), stateful)
+    (lacking,) = report.not_created
+    assert (lacking.workload, lacking.missing, report.placed) == ("StatefulSet shop/web", 2, 2)
+
+
+TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "one", "namespace": "shop"},
+    "spec": {"spec": requests(exactly())},
+}
+SLICE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceSlice",
+    "metadata": {"name": "s"},
+    "spec": {
+        "driver": "d",
+        "nodeName": "n",
+        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "a"}, {"name": "b"}],
+    },
+}
+ASKING = deployment(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+
+
+def test_claims_of_templates_beyond_the_quota_leave_pods_waiting() -> None:
+    """The pods are created; the second one's claim is not."""
+    assert simulated([GPU, SLICE, TEMPLATE], ASKING).placed == 2
+    report = simulated([GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})], ASKING)
+    assert report.placed == 1
+    told = f"exceeded quota: q, requested: {DEVICES}=1, used: {DEVICES}=1, limited: {DEVICES}=1"
+    assert any(told in line and "pods wait for claims that are not created" in line for line in report.assumed)
+
+
+def other(name: str) -> Json:
+    return {**ASKING, "metadata": {"name": name, "namespace": "shop"}}
+
+
+def test_pods_that_are_refused_need_no_claims() -> None:
+    """Of the first workload's two pods one is refused, and leaves the second claim to the other workload's one."""
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
+    of_high = quota("h", {"count/pods": "0"}, {"count/pods": "1"}, scopeSelector=scope)
+    around = [GPU, SLICE, TEMPLATE, high, of_high, quota("d", {DEVICES: "0"}, {DEVICES: "2"})]
+    important = deployment(priorityClassName="high", **ASKING["spec"]["template"]["spec"])
+    report = simulated(around, important, single(other("later")))
+    assert (report.placed, report.unplaced) == (2, 0)
+
+
+def single(workload: Json) -> Json:
+    return {**workload, "spec": {**workload["spec"], "replicas": 1}}
+
+
+def test_a_later_step_counts_the_claims_of_those_before() -> None:
+    cluster = kschedctl.Cluster.from_objects([NODE, GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})])
+    steps = [{"apply": {"manifests": [single(ASKING)]}}, {"apply": {"manifests": [single(other("later"))]}}]
+    report = kschedctl.whatif(cluster, {"steps": steps})
+    assert [step.placed for step in report.steps] == [1, 0]
+
+
+ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "shop"}}
+GATES = dict.fromkeys(("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption"), True)
+
+
+def test_a_group_of_a_missing_class() -> None:
+    """Upstream: plugin/pkg/admission/priority/admission_test.go, TestPodGroupAdmission; the group's pods wait."""
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "shop"},
+        "spec": {"priorityClassName": "none", "schedulingPolicy": {"gang": {"minCount": 1}}},
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "shop"},
+        "spec": {"schedulingGroup": {"podGroupName": "g"}, "containers": [{"name": "c", "image": "c"}]},
+    }
+    cluster = kschedctl.Cluster.from_objects([SHOP, ACCOUNT, NODE], feature_gates=GATES)
+    said = "podgroups.scheduling.k8s.io g: no PriorityClass with name none was found"
+    simulated = kschedctl.simulate(cluster, [group, pod])
+    assert [(lost.workload, lost.headline) for lost in simulated.not_created] == [
+        ("PodGroup shop/g", f"the group itself: {said}")
+    ]
+    assert simulated.placed == 0
+    explained = kschedctl.explain(cluster.with_objects({"PodGroup": [kschedctl.cluster.convert(group)]}), pod)
+    assert (explained.verdict, explained.stands_for) == ("Gated", f"PodGroup shop/g is not created: {said}")

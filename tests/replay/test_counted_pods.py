@@ -1,0 +1,198 @@
+"""Pods that quotas and LimitRanges refuse: what real controllers were told, and counting by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from failed_creations import case, cases, words
+
+import kschedctl
+from kschedctl.api.workloads import decode
+from kschedctl.commands.simulate import prepare, simulate
+from kschedctl.commands.simulate.report import SimulationReport
+
+Json = dict[str, Any]
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n"},
+    "status": {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "2000"}},
+}
+
+
+def quota(name: str, used: Json, hard: Json, **spec: object) -> Json:
+    metadata = {"name": name, "namespace": "shop"}
+    status = {"hard": hard, "used": used}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": metadata,
+        "spec": {"hard": hard, **spec},
+        "status": status,
+    }
+
+
+def deployment(replicas: int, cpu: str | None = "100m", name: str = "web") -> Json:
+    resources = {"requests": {"cpu": cpu}} if cpu else {}
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": "c", "resources": resources}]},
+    }
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": spec,
+    }
+
+
+def simulated(objects: list[Json], *manifests: Any, **choices: Any) -> SimulationReport:
+    return simulate(kschedctl.Cluster.from_objects([NODE, *objects]), manifests, **choices)
+
+
+def with_status(found: Json, namespace: str) -> Json:
+    """As the quota controller leaves a quota of which nothing is used."""
+    placed = {**found, "metadata": {**found["metadata"], "namespace": namespace}}
+    if found["kind"] != "ResourceQuota":
+        return placed
+    hard = found["spec"]["hard"]
+    return {**placed, "status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
+
+
+def around(told: Json) -> list[Json]:
+    """The namespace as it was, its account, and what else there was."""
+    namespace = told["namespace"]
+    metadata = {"name": namespace, "uid": "n", "labels": told["labels"]}
+    account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": namespace}}
+    others = [with_status(each, namespace) for each in told["objects"]]
+    return [{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}, account, *others]
+
+
+@pytest.mark.parametrize("number", range(1, len(cases()) + 1))
+def test_in_the_words_that_controllers_were_told(number: int) -> None:
+    told = case(number)
+    namespace, workload = told["namespace"], told["workload"]
+    placed = {**workload, "metadata": {**workload["metadata"], "namespace": namespace}}
+    report = simulated(around(told), placed)
+    (lacking,) = report.not_created
+    said = [(failure.message.partition(" is forbidden: ") or failure.message) for failure in lacking.failures]
+    assert words(told) in [forbidden or head.partition(" is invalid: ")[2] for head, _, forbidden in said]
+    assert not report.good
+    assert report.placed == 0
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "created", "words"),
+    [
+        ({"pods": "5"}, {"pods": "3"}, 2, "pods=1, used: pods=5, limited: pods=5"),
+        ({"requests.cpu": "1"}, {"requests.cpu": "750m"}, 2, "requests.cpu=100m, used: requests.cpu=950m, limited: r"),
+        ({"count/pods": "0"}, {"count/pods": "0"}, 0, "count/pods=1, used: count/pods=0, limited: count/pods=0"),
+        ({"pods": "1"}, {"pods": "9"}, 0, "pods=1, used: pods=9, limited: pods=1"),
+    ],
+    ids=["two are left", "50m are left over", "none at all", "more than there may be"],
+)
+def test_as_many_as_there_is_room_for(hard: Json, used: Json, created: int, words: str) -> None:
+    report = simulated([quota("q", used, hard)], deployment(6))
+    (lacking,) = report.not_created
+    assert (lacking.wanted, lacking.there, lacking.missing) == (6, created, 6 - created)
+    assert report.placed == created
+    (failure,) = lacking.failures
+    assert failure.message.startswith(f'pods "web-*" is forbidden: exceeded quota: q, requested: {words}')
+    verdict, told = report.first_line()
+    assert verdict == "Not created:"
+    assert told.startswith(f"{6 - created} of 6 pods")
+
+
+def test_workloads_are_counted_in_their_order() -> None:
+    """Of 1 cpu the first takes 3 × 300m; of the 100m that are left the second gets one pod, the third none."""
+    manifests = [deployment(3, "300m", "a"), deployment(2, "100m", "b"), deployment(1, "100m", "c")]
+    report = simulated([quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], *manifests)
+    assert {w.workload: (w.desired, w.running) for w in report.workloads} == {
+        "Deployment shop/a": (3, 3),
+        "Deployment shop/b": (2, 1),
+        "Deployment shop/c": (1, 0),
+    }
+    assert [each.missing for each in report.not_created] == [1, 1]
+
+
+def test_what_is_refused_uses_nothing() -> None:
+    """The first workload asks for too much of one quota, and takes nothing of the other."""
+    quotas = [
+        quota("cpu", {"requests.cpu": "0"}, {"requests.cpu": "1"}),
+        quota("pods", {"pods": "0"}, {"pods": "2"}),
+    ]
+    report = simulated(quotas, deployment(2, "2", "big"), deployment(2, "500m", "small"))
+    assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/big", 2)]
+    assert report.placed == 2
+
+
+def test_several_that_refuse_are_all_told() -> None:
+    """Upstream goes through quotas in random order."""
+    quotas = [quota(name, {"pods": "0"}, {"pods": "0"}) for name in "ab"]
+    (lacking,) = simulated(quotas, deployment(1)).not_created
+    assert sorted(failure.message.partition("quota: ")[2][0] for failure in lacking.failures) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("scope", "seconds", "good"), [("Terminating", 60, False), ("NotTerminating", 60, True)])
+def test_a_scope_that_asks_for_a_deadline(scope: str, seconds: int, good: bool) -> None:
+    """Which scheduling does not read: the manifest has it."""
+    web = deployment(1)
+    web["spec"]["template"]["spec"]["activeDeadlineSeconds"] = seconds
+    report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
+    assert report.good == good
+    assert not report.not_replayed
+
+
+@pytest.mark.parametrize("scope", ["Terminating", "NotTerminating"])
+def test_a_scope_that_cannot_be_told_is_not_replayed(scope: str) -> None:
+    """Of a workload that was typed before only what scheduling reads is known."""
+    web = decode(deployment(1))
+    report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
+    assert report.good
+    assert any("ResourceQuota q" in line for line in report.not_replayed)
+
+
+def test_a_quota_without_status_does_not_bind_and_is_told() -> None:
+    unseen = quota("q", {}, {"pods": "0"}) | {"status": {}}
+    report = simulated([unseen], deployment(1))
+    assert report.good
+    assert any("ResourceQuota q" in line for line in report.not_replayed)
+
+
+def test_what_is_rolled_out_is_counted() -> None:
+    report = simulated([quota("q", {"pods": "0"}, {"pods": "0"})], deployment(1), rollout=True)
+    assert [lacking.missing for lacking in report.not_created] == [1]
+    assert not report.pending
+    assert not report.not_replayed
+
+
+@pytest.mark.parametrize("room", [0, 1, 799, 1000])
+def test_no_more_than_fit_of_many(room: int) -> None:
+    """Counted one by one here."""
+    hard = {"pods": str(room), "requests.cpu": "8"}
+    report = simulated([quota("q", dict.fromkeys(hard, "0"), hard)], deployment(1000, "10m"))
+    by_hand = 0
+    while by_hand < 1000 and by_hand + 1 <= room and (by_hand + 1) * 10 <= 8000:
+        by_hand += 1
+    assert report.placed == by_hand
+
+
+def test_who_does_not_tell_of_refusals_counts_nothing() -> None:
+    """What-ifs and rollouts that are followed share what a simulation prepares, and have no place to say it."""
+    cluster = kschedctl.Cluster.from_objects([NODE, quota("q", {"pods": "0"}, {"pods": "0"})])
+    prepared = prepare(cluster, [deployment(3)])
+    assert len(prepared.workloads) == 3
+    assert not prepared.counted
+
+
+def test_of_two_quotas_chance_decides_which_one_speaks() -> None:
+    """The server goes through them in random order: both are told, the first by name first."""
+    full = [quota("b", {"count/pods": "1"}, {"count/pods": "1"}), quota("a", {"pods": "1"}, {"pods": "1"})]
+    (lacking,) = simulate(kschedctl.Cluster.from_objects([NODE, *full]), [deployment(1)]).not_created
+    one, other = (
+        f"exceeded quota: {name}, requested: {what}=1, used: {what}=1, limited: {what}=1"
+        for name, what in (("a", "pods"), ("b", "count/pods"))
+    )
+    assert lacking.headline.endswith(f"{one} (or, by chance: {other})")

@@ -1,0 +1,382 @@
+"""What is suggested where the API server refuses pods: done as it is printed, all are created and get a node."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import pytest
+from control_plane import kubectl
+from control_plane.patches import json_patch
+from control_plane.store import Store
+from test_admitted_again import cluster, running
+from test_counted_pods import NODE, Json, deployment, quota, simulated
+
+import kschedctl
+from kschedctl.cli.inquiry import Inquiry
+from kschedctl.cli.options import Scope, Source
+from kschedctl.cli.subjects import named
+from kschedctl.commands.explain.attempt import explain, explain_stand_in
+from kschedctl.commands.remedies import remedies
+from kschedctl.commands.remedies.pod_fixes import remedies_of
+from kschedctl.replay.controllers.creation_ways import KINDS
+from kschedctl.reports.not_created import CreationFix, NotCreated
+
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+HARDENED = "runAsNonRoot=true and seccompProfile.type=RuntimeDefault of the pod, allowPrivilegeEscalation=false"
+
+
+def pods(replicas: int, requests: Json | None = None, limits: Json | None = None, **spec: Any) -> Json:
+    """A Deployment of one container."""
+    resources = {name: given for name, given in (("requests", requests), ("limits", limits)) if given}
+    made = deployment(replicas, None)
+    made["spec"]["template"]["spec"] |= {"containers": [{"name": "c", "image": "c", "resources": resources}], **spec}
+    return made
+
+
+def bounds(kind: str = "Container", name: str = "l", **item: Json) -> Json:
+    metadata = {"name": name, "namespace": "shop"}
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": metadata,
+        "spec": {"limits": [{"type": kind, **item}]},
+    }
+
+
+def shop(**labels: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n", "labels": labels}}
+
+
+def account(name: str = "default") -> Json:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "shop"}}
+
+
+BARE: Json = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "c"}]}}
+
+
+def priority_class(name: str) -> Json:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 9}
+
+
+LABELLED: Json = {**NODE, "metadata": {"name": "n", "labels": {"rt": "kata"}}}
+KATA: Json = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "kata"},
+    "handler": "kata",
+    "overhead": {"podFixed": {"cpu": "250m"}},
+    "scheduling": {"nodeSelector": {"rt": "kata"}},
+}
+POOLED: Json = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {
+        "name": "shop",
+        "uid": "n",
+        "annotations": {"scheduler.alpha.kubernetes.io/node-selector": "rt=kata"},
+    },
+}
+SERVER: Json = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "kube-apiserver-n", "namespace": "kube-system", "uid": "a"},
+    "spec": {
+        "nodeName": "n",
+        "containers": [
+            {"name": "s", "image": "kube-apiserver:v1", "args": ["--enable-admission-plugins=PodNodeSelector"]}
+        ],
+    },
+    "status": {"phase": "Running"},
+}
+
+
+class World(NamedTuple):
+    """What is around a Deployment, and what is to be suggested, the best first."""
+
+    objects: list[Json]
+    manifest: Json
+    fixes: tuple[str, ...]
+
+
+WORLDS = {
+    "pods": World([quota("q", {"pods": "1"}, {"pods": "2"})], pods(6), ("raise ResourceQuota q to pods=7",)),
+    "cpu": World(
+        [quota("q", {"pods": "0", "requests.cpu": "900m"}, {"pods": "9", "requests.cpu": "1"})],
+        pods(6, {"cpu": "100m"}),
+        ("raise ResourceQuota q to requests.cpu=1500m",),
+    ),
+    "both": World(
+        [quota("q", {"pods": "0", "requests.cpu": "0"}, {"pods": "1", "requests.cpu": "250m"})],
+        pods(6, {"cpu": "100m"}),
+        ("raise ResourceQuota q to pods=6, requests.cpu=600m",),
+    ),
+    "two quotas": World(
+        [quota("a", {"pods": "0"}, {"pods": "1"}), quota("b", {"pods": "0"}, {"pods": "2"})],
+        pods(3),
+        ("raise ResourceQuota a to pods=3 and ResourceQuota b to pods=3",),
+    ),
+    "demanded": World(
+        [quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], pods(2), ("set requests.cpu for: c",)
+    ),
+    "demanded and used up": World(
+        [quota("q", {"pods": "0", "limits.memory": "0"}, {"pods": "1", "limits.memory": "9Gi"})],
+        pods(2, {"memory": "1Gi"}),
+        ("set limits.memory for: c, and raise ResourceQuota q to pods=2",),
+    ),
+    "above the most": World(
+        [bounds(max={"cpu": "50m"})], pods(1, {"cpu": "100m"}), ("request 50m cpu instead of 100m",)
+    ),
+    "above the most, both": World(
+        [bounds(max={"cpu": "1"})],
+        pods(1, {"cpu": "2"}, {"cpu": "4"}),
+        ("request 1 cpu instead of 2, limit cpu to 1 instead of 4",),
+    ),
+    "above a default limit": World(
+        [bounds(default={"memory": "1Gi"})], pods(1, {"memory": "2Gi"}), ("limit memory to 2Gi instead of 1Gi",)
+    ),
+    "below the least": World(
+        [bounds(min={"memory": "64Mi"})],
+        pods(1, {"memory": "32Mi"}, {"memory": "32Mi"}),
+        ("request 64Mi memory instead of 32Mi, limit memory to 64Mi instead of 32Mi",),
+    ),
+    "ratio": World(
+        [bounds(maxLimitRequestRatio={"cpu": "4"})],
+        pods(1, {"cpu": "100m"}, {"cpu": "1"}),
+        ("request 250m cpu instead of 100m",),
+    ),
+    "pod as a whole": World(
+        [bounds("Pod", max={"cpu": "1"}, min={"memory": "1Gi"})],
+        pods(1, {"cpu": "500m"}),
+        ("request 1Gi memory, limit cpu to 500m",),
+    ),
+    "two LimitRanges": World(
+        [bounds(max={"cpu": "4"}), bounds(name="m", max={"cpu": "2"})],
+        pods(1, {"cpu": "3"}, {"cpu": "3"}),
+        ("request 2 cpu instead of 3, limit cpu to 2 instead of 3",),
+    ),
+    "LimitRange, then quota": World(
+        [quota("q", {"pods": "0"}, {"pods": "0"}), bounds(max={"cpu": "50m"})],
+        pods(1, {"cpu": "100m"}),
+        ("request 50m cpu instead of 100m, and raise ResourceQuota q to pods=1",),
+    ),
+    "account": World([shop(), account()], pods(1, serviceAccountName="robot"), ("create ServiceAccount shop/robot",)),
+    "priority class": World(
+        [priority_class("urgent")],
+        pods(1, priorityClassName="ugrent"),
+        (
+            "use PriorityClass urgent instead of ugrent, which does not exist",
+            "create PriorityClass ugrent, here with value 0, which pods without a class have",
+        ),
+    ),
+    "runtime class": World(
+        [],
+        pods(1, runtimeClassName="kata"),
+        (
+            "create RuntimeClass kata, here with a handler of that name, which the container runtimes of the nodes have"
+            " to know",
+        ),
+    ),
+    "system's priority class": World(
+        [],
+        pods(1, priorityClassName="system-cluster-critcal"),
+        ("use PriorityClass system-cluster-critical instead of system-cluster-critcal, which does not exist",),
+    ),
+    "misspelt runtime class": World(
+        [LABELLED, KATA],
+        pods(1, runtimeClassName="katta"),
+        (
+            "use RuntimeClass kata instead of katta, which does not exist",
+            "create RuntimeClass katta, here with a handler of that name, which the container runtimes of the nodes "
+            "have to know",
+        ),
+    ),
+    "Pod Security": World(
+        [shop(**RESTRICTED)],
+        pods(2),
+        (
+            f"set securityContext: {HARDENED} and capabilities.drop=[ALL] of c"
+            " (the image has to run as a user other than root)",
+            "enforce Pod Security baseline in namespace shop instead of restricted",
+        ),
+    ),
+    "Pod Security, not to be had": World(
+        [shop(**RESTRICTED)],
+        pods(1, hostNetwork=True),
+        ("enforce Pod Security privileged in namespace shop instead of restricted",),
+    ),
+    "namespace": World(
+        [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}],
+        pods(2),
+        ("create Namespace shop",),
+    ),
+    "runtime class of other nodes": World(
+        [LABELLED, KATA],
+        pods(1, runtimeClassName="kata", nodeSelector={"rt": "runc"}),
+        ("set nodeSelector rt=kata, as RuntimeClass kata has it",),
+    ),
+    "overhead": World(
+        [LABELLED, KATA],
+        pods(1, runtimeClassName="kata", overhead={"cpu": "1"}),
+        ("leave overhead to the RuntimeClass",),
+    ),
+    "namespace of other nodes": World(
+        [LABELLED, POOLED, SERVER],
+        pods(1, nodeSelector={"rt": "runc"}),
+        ("set nodeSelector rt=kata, as the namespace has it",),
+    ),
+    "all at once": World(
+        [shop(), account(), quota("q", {"pods": "0"}, {"pods": "1"}), bounds(max={"cpu": "1"})],
+        pods(2, {"cpu": "2"}, serviceAccountName="robot"),
+        ("create ServiceAccount shop/robot, and request 1 cpu instead of 2, and raise ResourceQuota q to pods=2",),
+    ),
+}
+
+
+def done(store: Store, fix: CreationFix) -> None:
+    """The commands run, and the quotas' controller has seen it."""
+    for command in fix.commands:
+        kubectl.run(store, command)
+    for found in store.of_kind("ResourceQuota"):
+        found["status"]["hard"] = found["spec"]["hard"]
+
+
+def edited(manifest: Json, fix: CreationFix) -> Json:
+    """The manifest with the changes that are its author's."""
+    found = deepcopy(manifest)
+    for change in fix.changes:
+        if change.get("kind") == "Deployment":
+            found = json_patch(found, change["patch"])
+    return found
+
+
+def refused(world: World) -> NotCreated:
+    (lacking,) = simulated(world.objects, world.manifest).not_created
+    return lacking
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_done_as_printed_all_pods_are_created_and_placed(name: str) -> None:
+    world = WORLDS[name]
+    lacking = refused(world)
+    assert tuple(fix.what for fix in lacking.fixes) == world.fixes
+    for fix in lacking.fixes:
+        store = Store(world.objects)
+        done(store, fix)
+        report = simulated(store.documents(), edited(world.manifest, fix))
+        assert report.good, fix.what
+        assert fix.opens == ("n",)
+    told = explain(cluster(*world.objects), world.manifest).not_created
+    assert told is not None
+    assert tuple(fix.what for fix in told.fixes) == world.fixes
+
+
+def test_every_kind_of_change_is_made() -> None:
+    assert {kind for world in WORLDS.values() for fix in refused(world).fixes for kind in fix.kinds} == KINDS
+
+
+NO_REMEDIES = ("demanded", "demanded and used up", "namespace of other nodes")
+"""Of amounts that nobody knows; and of a pod that, as it is written, no node takes either."""
+
+
+@pytest.mark.parametrize("name", [name for name in WORLDS if name not in NO_REMEDIES])
+def test_they_are_the_remedies(name: str) -> None:
+    report = remedies(cluster(*WORLDS[name].objects), WORLDS[name].manifest)
+    assert report.verdict == "NotCreated"
+    assert sorted(r.summary.lower() for r in report.remedies) == sorted(what.lower() for what in WORLDS[name].fixes)
+
+
+def test_a_bound_is_no_fix_where_bounds_contradict_each_other() -> None:
+    objects = [bounds(min={"cpu": "2"}), bounds(name="m", max={"cpu": "1"})]
+    assert not refused(World(objects, pods(1, {"cpu": "1"}), ())).fixes
+
+
+def test_what_is_created_and_waits_is_said_so() -> None:
+    """A quota of 0, and pods of 99 cpus, which no node has: raising the quota alone gives nobody a node."""
+    world = World([quota("q", {"pods": "0"}, {"pods": "0"})], pods(1, {"cpu": "99"}), ())
+    (fix,) = refused(world).fixes
+    assert fix.then.startswith("0/1 nodes are available: 1 Insufficient cpu")
+    report = remedies(kschedctl.Cluster.from_objects([NODE, *world.objects]), world.manifest)
+    assert report.verdict == "NotCreated"
+    assert report.impossible[0] == f"raise ResourceQuota q to pods=1: it is created then, and waits: {fix.then}"
+    assert all(remedy.summary.startswith("Raise ResourceQuota q to pods=1, and ") for remedy in report.remedies)
+
+
+# -- workloads of the cluster ----------------------------------------------------------------------------------------
+
+
+def stored(manifest: Json, there: int) -> list[Json]:
+    """A Deployment that the cluster has, with its ReplicaSet and so many of the pods."""
+    labels = {"app": "web", "pod-template-hash": "5d"}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True, "uid": "d"}
+    spec = deepcopy(manifest["spec"])
+    spec["template"]["metadata"]["labels"] = labels
+    metadata = {"name": "web-5d", "namespace": "shop", "uid": "r", "labels": labels, "ownerReferences": [owner]}
+    status = {"replicas": there}
+    sets = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec, "status": status}
+    made = {**manifest, "metadata": {**manifest["metadata"], "uid": "d"}, "status": {"replicas": there}}
+    return [made, sets, *(running(f"web-5d-{number}") for number in range(there))]
+
+
+def asked(documents: list[Json]) -> Any:
+    inquiry = Inquiry(kschedctl.Cluster.from_objects(documents), now="2026-05-06T09:12:00Z")
+    return named(inquiry, ["deploy/web"], Scope("shop"), Source())[0]
+
+
+@pytest.mark.parametrize("name", ["pods", "cpu", "above the most", "above the most, both", "ratio", "priority class"])
+def test_a_workload_that_has_fewer_pods_than_it_wants(name: str) -> None:
+    """The commands alone let it have them: they change the Deployment, not its ReplicaSet."""
+    world = WORLDS[name]
+    found = asked([NODE, *world.objects, *stored(world.manifest, 0)])
+    report = remedies_of(found)
+    assert (report.verdict, len(report.remedies)) == ("NotCreated", len(world.fixes))
+    assert explain_stand_in(found).not_created.fixes  # type: ignore[union-attr]
+    for fix in found.not_created.fixes:
+        store = Store([*world.objects, *stored(world.manifest, 0)])
+        assert fix.commands
+        done(store, fix)
+        manifest = next(iter(store.of_kind("Deployment")))
+        around = [each for each in store.documents() if each["kind"] not in ("Deployment", "ReplicaSet")]
+        written = {**world.manifest, "spec": manifest["spec"]}
+        assert simulated(around, written).good, fix.what
+
+
+def test_pods_that_run_and_would_be_replaced_are_counted() -> None:
+    """One of three runs; another template starts it again."""
+    world = WORLDS["above the most"]
+    found = asked([NODE, *world.objects, *stored(pods(3, {"cpu": "100m"}), 1)])
+    assert [fix.restarts for fix in found.not_created.fixes] == [1]
+
+
+def test_bare_pods_alike_have_one_fix_and_later_workloads_count_those_before() -> None:
+    """Two of five bare pods come, of a quota of two; three of a Deployment come after the five."""
+    bare = [{**BARE, "metadata": {"name": f"p{number}", "namespace": "shop"}} for number in range(5)]
+    world = [quota("q", {"pods": "0"}, {"pods": "2"})]
+    *alone, web = simulated(world, *bare, pods(3)).not_created
+    assert [[fix.what for fix in each.fixes] for each in alone] == [["raise ResourceQuota q to pods=5"]] * 3
+    (last,) = web.fixes
+    assert last.what == "raise ResourceQuota q to pods=8"
+    store = Store(world)
+    done(store, last)
+    assert simulated(store.documents(), *bare, pods(3)).good
+
+
+@pytest.mark.parametrize("most", ["3", "4"], ids=["both claims are missing", "one of them was created"])
+def test_quotas_of_claims_that_a_stateful_set_makes(most: str) -> None:
+    """Two claims for each of three pods, and one that is somebody else's: seven in all."""
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    templates = [{"metadata": {"name": name}, "spec": claim} for name in ("data", "log")]
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "db"}}, "template": template, "serviceName": "db"}
+    metadata = {"name": "db", "namespace": "shop"}
+    db: Json = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata}
+    db["spec"] = {**spec, "volumeClaimTemplates": templates}
+    used = {"persistentvolumeclaims": "1", "requests.storage": "1Gi"}
+    found = quota("q", used, {"persistentvolumeclaims": most, "requests.storage": "9Gi"})
+    lacking = refused(World([found], db, ()))
+    assert (lacking.there, lacking.missing) == (1, 2)
+    (fix,) = lacking.fixes
+    assert fix.what == "raise ResourceQuota q to persistentvolumeclaims=7"
+    store = Store([found])
+    done(store, fix)
+    assert not simulated(store.documents(), db).not_created

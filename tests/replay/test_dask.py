@@ -1,0 +1,139 @@
+"""Scenarios over a Dask cluster, a real one of two workers in processes of their own: the results are the same."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+from small import node, replica, workload
+from test_consolidate import constrained
+from test_failures import random_cluster
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.capacity import capacity
+from kschedctl.commands.consolidate.plan import consolidate
+from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.failures.losses import failures
+from kschedctl.commands.failures.report import Failures
+from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.size.shapes import shapes_of_pools
+from kschedctl.commands.size.sizing import size
+from kschedctl.commands.whatif import whatif
+from kschedctl.errors import ClusterError, UsageError
+from kschedctl.replay.parallel import Workers, run_all
+from kschedctl.replay.several_clusters import ask_each
+
+distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(host="127.0.0.1", **options) as cluster:
+        yield str(cluster.scheduler_address)
+
+
+def test_failures(address: str) -> None:
+    cluster = Cluster.from_objects(random_cluster(Random(3)))
+    assert failures(cluster, "node", workers=Workers(dask=address)).to_dict() == failures(cluster, "node").to_dict()
+
+
+def test_sets_of_nodes(address: str) -> None:
+    objects = [node("n1", "a"), node("n2", "b", cpu="2"), *(replica(f"p{number}", "", "1") for number in range(9))]
+    cluster = Cluster.from_objects(objects)
+    shapes = shapes_of_pools(cluster)
+    assert size(cluster, shapes, workers=Workers(dask=address)) == size(cluster, shapes)
+
+
+def test_nodes_that_could_go(address: str) -> None:
+    cluster = Cluster.from_objects(constrained(0))
+    alone = consolidate(cluster)
+    assert alone.removable
+    assert alone.staying
+    assert consolidate(cluster, workers=Workers(dask=address)) == alone
+
+
+def test_room(address: str) -> None:
+    """Two moves for each of two pods: the second plan is judged by workers that know of the first."""
+    nodes = [node(f"n{number}", cpu="4") for number in (1, 2)] + [node(f"m{number}", cpu="2") for number in range(4)]
+    running = [replica(f"r{number}", f"n{1 + number // 2}", "2") for number in range(4)]
+    waiting = [{**replica(name, "", "4"), "metadata": {"name": name, "namespace": "d"}} for name in ("v", "w")]
+    cluster = Cluster.from_objects([*nodes, *running, *waiting])
+    alone = make_room(cluster, ["d/v", "d/w"])
+    assert (alone.fits, len(alone.moves)) == (True, 4)
+    assert make_room(cluster, ["d/v", "d/w"], workers=Workers(dask=address)) == alone
+
+
+def test_runs(address: str) -> None:
+    cluster = Cluster.from_objects([node("n1", "a"), node("n2", "b")])
+    manifest = workload("Deployment", spec={"replicas": 3})
+    there = simulate(cluster, [manifest], runs=6, workers=Workers(dask=address))
+    assert there.to_dict() == simulate(cluster, [manifest], runs=6).to_dict()
+
+
+def test_what_varies_over_runs(address: str) -> None:
+    """Drains, capacity and scenarios: the same bytes as from this process."""
+    cluster, there = Cluster.from_objects(random_cluster(Random(4))), Workers(dask=address)
+    assert (
+        drain(cluster, ["n1", "n2"], runs=4, workers=there).to_dict() == drain(cluster, ["n1", "n2"], runs=4).to_dict()
+    )
+    shape = workload("Deployment", "other")
+    assert capacity(cluster, [shape], runs=4, workers=there).to_dict() == capacity(cluster, [shape], runs=4).to_dict()
+    files = {"web.yaml": [shape]}
+    steps = {"steps": [{"apply": {"files": ["web.yaml"]}}, {"fail": {"zone": "a"}}]}
+    found = [whatif(cluster, steps, read=files.__getitem__, runs=4, workers=w).to_dict() for w in (there, Workers(2))]
+    assert found == 2 * [whatif(cluster, steps, read=files.__getitem__, runs=4).to_dict()]
+
+
+def test_no_scheduler_there() -> None:
+    quickly = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
+    with quickly, pytest.raises(UsageError, match="no Dask scheduler answers"):
+        failures(Cluster.from_objects(random_cluster(Random(3))), workers=Workers(dask="tcp://127.0.0.1:9"))
+
+
+@contextmanager
+def scheduler_of_its_own() -> Iterator[tuple[str, Callable[[], None]]]:
+    """A scheduler with one worker, each a process: its address, and what kills it."""
+    program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    scheduler = subprocess.Popen([*program, "--no-dashboard"], stderr=subprocess.PIPE, text=True)
+    assert scheduler.stderr is not None
+    address = next(found[0] for line in scheduler.stderr if (found := re.search(r"tcp://127\.0\.0\.1:\d+", line)))
+    program = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1"]
+    worker = subprocess.Popen([*program, "--no-dashboard"], stderr=subprocess.DEVNULL)
+    try:
+        yield address, scheduler.kill
+    finally:
+        scheduler.kill()
+        worker.kill()
+
+
+def test_a_scheduler_that_is_lost_is_a_cluster_that_cannot_be_reached() -> None:
+    def wait(context: object, task: int) -> None:  # within: workers know nothing of this module
+        time.sleep(30)
+
+    with scheduler_of_its_own() as (address, end):
+        threading.Timer(2, end).start()
+        with pytest.raises(ClusterError, match="the Dask scheduler is gone") as raised:
+            run_all(wait, None, [1, 2, 3], Workers(dask=address))
+    assert raised.value.exit_code == 3
+    assert "\n" not in str(raised.value)
+
+
+def test_several_clusters(address: str) -> None:
+    clusters = {str(seed): Cluster.from_objects(random_cluster(Random(seed))) for seed in range(3)}
+
+    def ask(cluster: Cluster, workers: Workers, progress: object) -> Failures:
+        return failures(cluster, "node", workers=workers)
+
+    found = ask_each(ask, lambda report: bool(report.safe), clusters, Workers(dask=address))
+    assert {answer.cluster: answer.document for answer in found.answers} == {
+        name: failures(cluster, "node") for name, cluster in clusters.items()
+    }

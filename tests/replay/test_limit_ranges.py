@@ -1,0 +1,67 @@
+"""LimitRanges decide where pods go: their defaults are requests like any other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate import simulate
+
+Json = dict[str, Any]
+
+
+def node(name: str, cpu: str) -> Json:
+    offers = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": offers}}
+
+
+def limit_range(name: str, **item: Any) -> Json:
+    spec = {"limits": [{"type": "Container", **item}]}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": name, "namespace": "shop"}, "spec": spec}
+
+
+def deployment(replicas: int, **resources: Any) -> Json:
+    container = {"name": "c", "image": "i", "resources": resources}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": spec,
+    }
+
+
+def placed(limits: list[Json], workload: Json) -> tuple[int, tuple[str, ...]]:
+    report = simulate(Cluster.from_objects([node("n", "1"), *limits]), [workload])
+    return report.placed, report.assumed
+
+
+def test_a_default_request_fills_the_node() -> None:
+    """Three pods of 400m do not fit one cpu; without a LimitRange they ask for nothing."""
+    assert placed([], deployment(3))[0] == 3
+    count, assumed = placed([limit_range("lr", defaultRequest={"cpu": "400m"})], deployment(3))
+    assert count == 2
+    assert "Deployment shop/web: requests.cpu 400m by LimitRange shop/lr" in assumed
+
+
+def test_what_the_pod_says_itself_stays() -> None:
+    lr = limit_range("lr", defaultRequest={"cpu": "400m"})
+    assert placed([lr], deployment(3, requests={"cpu": "100m"}))[0] == 3
+
+
+def test_a_maximum_alone_is_a_default_too() -> None:
+    """As SetDefaults_LimitRangeItem has it: max gives limit and request."""
+    assert placed([limit_range("lr", max={"cpu": "500m"})], deployment(3))[0] == 2
+
+
+def test_several_that_differ_are_chance() -> None:
+    limits = [limit_range("a", defaultRequest={"cpu": "400m"}), limit_range("b", defaultRequest={"cpu": "100m"})]
+    told = "by chance, as any of several LimitRanges may come first: requests.cpu 400m by LimitRange shop/a"
+    assert any(f"{told} or requests.cpu 100m by LimitRange shop/b" in line for line in placed(limits, deployment(1))[1])
+
+
+def test_another_namespace_has_its_own() -> None:
+    lr = limit_range("lr", defaultRequest={"cpu": "400m"})
+    lr["metadata"]["namespace"] = "else"
+    assert placed([lr], deployment(3))[0] == 3

@@ -1,0 +1,133 @@
+"""Five clusters in which pods could not be created, as recorded: explained, and simulated with the same words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from control_plane import kubectl
+from control_plane.store import Store
+from failed_creations import Json, case, objects, words
+
+import kschedctl
+from kschedctl.cli.inquiry import Inquiry
+from kschedctl.cli.options import Scope, Source
+from kschedctl.cli.subjects import named
+from kschedctl.commands.explain.attempt import explain_stand_in
+from kschedctl.commands.simulate import simulate
+from kschedctl.commands.simulate.report import SimulationReport
+
+LIVE = {
+    "quota of 5, 6 wanted": (1, 6, 5),
+    "quota of 0, 10 wanted": (1, 10, 0),
+    "LimitRange": (4, 3, 0),
+    "restricted Pod Security": (14, 2, 0),
+    "missing ServiceAccount": (12, 1, 0),
+}
+"""What was met -> the recording, how many pods were wanted, and how many there may be."""
+
+
+def around(told: Json, most: int) -> list[Json]:
+    """What the recording had around the workload; a quota that has room for so many pods, all of which are in use."""
+    namespace = told["namespace"]
+    metadata = {"name": namespace, "uid": "n", "labels": told["labels"]}
+    account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": namespace}}
+    found: list[Json] = [{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}, account]
+    for each in told["objects"]:
+        placed = {**each, "metadata": {**each["metadata"], "namespace": namespace}}
+        if each["kind"] == "ResourceQuota":
+            placed |= {"status": {"hard": {"pods": str(most)}, "used": {"pods": "0"}}}
+        found.append(placed)
+    return found
+
+
+@pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
+def test_simulated(number: int, wanted: int, there: int) -> None:
+    told = case(number)
+    manifest: Any = {**told["workload"], "metadata": {**told["workload"]["metadata"], "namespace": told["namespace"]}}
+    manifest["spec"] = {**manifest["spec"], "replicas": wanted}
+    cluster = kschedctl.Cluster.from_objects([*objects(told)[:1], *around(told, there)])
+    (lacking,) = simulate(cluster, [manifest]).not_created
+    assert (lacking.wanted, lacking.there, lacking.missing) == (wanted, there, wanted - there)
+    gist = words(told).partition(", requested")[0]
+    assert gist in lacking.failures[0].message
+
+
+@pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
+def test_explained(number: int, wanted: int, there: int) -> None:
+    told = case(number)
+    cluster = kschedctl.Cluster.from_objects(objects(told, replicas=wanted, there=there))
+    inquiry = Inquiry(cluster, now="2026-05-06T09:12:00Z")
+    asked, *_ = named(inquiry, [f"deploy/{told['workload']['metadata']['name']}"], Scope(told["namespace"]), Source())
+    report = explain_stand_in(asked)
+    assert report.verdict == "NotCreated"
+    assert report.not_created is not None
+    assert (report.not_created.wanted, report.not_created.there, report.not_created.missing) == (
+        wanted,
+        there,
+        wanted - there,
+    )
+    assert words(told) in report.headline
+
+
+@pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
+def test_named_beside_the_remedies_of_all_that_wait(number: int, wanted: int, there: int) -> None:
+    """What cannot be created does not wait, and is not forgotten."""
+    cluster = kschedctl.Cluster.from_objects(objects(case(number), replicas=wanted, there=there))
+    (lacking,) = kschedctl.pending_remedies(cluster).not_created
+    assert (lacking.wanted, lacking.missing) == (wanted, wanted - there)
+
+
+def test_what_the_api_server_asks_of_a_security_context() -> None:
+    """Set as the printed command sets it, or the namespace changed as printed, the recorded pods are created."""
+    told = case(14)
+    asked, *_ = named(
+        Inquiry(kschedctl.Cluster.from_objects(objects(told, replicas=2, there=0)), now="2026-05-06T09:12:00Z"),
+        [f"deploy/{told['workload']['metadata']['name']}"],
+        Scope(told["namespace"]),
+        Source(),
+    )
+    assert asked.not_created is not None
+    assert [fix.kinds for fix in asked.not_created.fixes] == [("SetSecurityContext",), ("EnforceLess",)]
+    for fix in asked.not_created.fixes:
+        meta = {**told["workload"]["metadata"], "namespace": told["namespace"]}
+        store = Store([*around(told, 9), {**told["workload"], "metadata": meta}])
+        assert simulated_again(store, told).not_created
+        for command in fix.commands:
+            kubectl.run(store, command)
+        assert not simulated_again(store, told).not_created
+
+
+def simulated_again(store: Store, told: Json) -> SimulationReport:
+    documents = store.documents()
+    manifests = [found for found in documents if found["kind"] == "Deployment"]
+    others = [found for found in documents if found["kind"] != "Deployment"]
+    return simulate(kschedctl.Cluster.from_objects([*objects(told)[:1], *others]), manifests)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ', privileged (container "c" must not set securityContext.privileged=true)',
+        ', runAsUser=0 (container "c" must not set runAsUser=0)',
+        ', runAsNonRoot != true (container "c" must not set securityContext.runAsNonRoot=false)',
+        ', seccompProfile (container "c" must not set securityContext.seccompProfile.type to "Unconfined")',
+    ],
+)
+def test_what_it_must_not_set_is_not_guessed(more: str) -> None:
+    told = case(14)
+    documents = objects(told, replicas=2, there=0)
+    for found in documents:
+        for condition in found.get("status", {}).get("conditions", ()):
+            condition["message"] += more
+        if "message" in found:
+            found["message"] += more
+    asked, *_ = named(
+        Inquiry(kschedctl.Cluster.from_objects(documents), now="2026-05-06T09:12:00Z"),
+        [f"deploy/{told['workload']['metadata']['name']}"],
+        Scope(told["namespace"]),
+        Source(),
+    )
+    assert asked.not_created is not None
+    assert more in asked.not_created.failures[0].message
+    assert not asked.not_created.fixes

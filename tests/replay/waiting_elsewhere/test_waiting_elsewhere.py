@@ -1,0 +1,138 @@
+"""What waits before kube-scheduler sees a pod of it; expected values by arithmetic from the objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.api.operator_resources import count_pods, may_create_pods
+from kschedctl.cluster import Cluster, Gap
+from kschedctl.commands.explain.pending_report import PendingPods
+from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere, unread_elsewhere
+
+Json = dict[str, Any]
+KAFKA: Json = {
+    "apiVersion": "kafka.strimzi.io/v1beta2",
+    "kind": "Kafka",
+    "metadata": {"name": "x", "namespace": "shop", "uid": "k1"},
+    "spec": {"kafka": {"replicas": 3}},
+}
+
+
+def told(*objects: Json) -> list[tuple[str, str, str]]:
+    entries = find_waiting_elsewhere(Cluster.from_objects(objects))
+    return [(entry.resource, entry.state.value, entry.headline) for entry in entries]
+
+
+def broker(name: str) -> Json:
+    metadata = {"name": name, "namespace": "shop", "uid": name, "labels": {"strimzi.io/cluster": "x"}}
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "x"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def test_a_custom_resource_tells_how_many_pods_it_expects() -> None:
+    assert told(KAFKA) == [
+        ("Kafka shop/x", "NotChecked", "3 pods expected by Kafka/x; kschedctl cannot know their shape")
+    ]
+
+
+def test_pods_that_exist_are_not_expected() -> None:
+    assert told(KAFKA, broker("x-0"), broker("x-1"))[0][2].startswith("1 pod expected by Kafka/x (2 exist)")
+    assert told(KAFKA, broker("x-0"), broker("x-1"), broker("x-2")) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        ({"instances": 3}, 3),  # CloudNativePG
+        ({"numberOfInstances": 2}, 2),  # Zalando
+        ({"instances": [{"replicas": 2}, {}]}, 3),  # Crunchy
+        ({"driver": {"cores": 1}, "executor": {"instances": 4}}, 5),  # Spark
+        ({"headGroupSpec": {}, "workerGroupSpecs": [{"replicas": 2}]}, 3),  # Ray
+        ({"nodeSets": [{"count": 3}, {"count": 2}]}, 5),  # Elasticsearch
+        ({"replicas": 2, "leaderWorkerTemplate": {"size": 4}}, 8),  # LeaderWorkerSet
+        ({"pytorchReplicaSpecs": {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}}, 4),
+        ({"forProvider": {"size": 100}}, None),  # a disk
+    ],
+)
+def test_pods_are_counted_as_operators_name_them(spec: Json, pods: int | None) -> None:
+    assert count_pods(spec) == pods
+
+
+def test_kinds_without_a_line_of_their_own_are_found_in_files() -> None:
+    database = {"apiVersion": "db.example.com/v1", "kind": "Database", "metadata": {"name": "d", "namespace": "shop"}}
+    assert told({**database, "spec": {"replicas": 2}})[0][0] == "Database shop/d"
+    assert told({**database, "spec": {"user": "x"}}) == []
+    monitor = {"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "spec": {"replicas": 2}}
+    assert not may_create_pods(monitor)
+
+
+def test_suspended_jobs_are_told_and_leave_the_verdict() -> None:
+    job: Json = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "later", "namespace": "shop", "uid": "j1"},
+        "spec": {"suspend": True, "parallelism": 2, "completions": 1},
+    }
+    (entry,) = find_waiting_elsewhere(Cluster.from_objects([job]))
+    assert (entry.resource, entry.state, entry.pods) == ("Job shop/later", "Suspended", 1)
+    report = kschedctl.pending(Cluster.from_objects([job]))
+    assert str(report) == "1 Job suspended: no pod is pending in all namespaces"
+    assert not report.undecided
+
+
+def test_a_custom_resource_leaves_the_verdict_open() -> None:
+    report: PendingPods = kschedctl.pending(Cluster.from_objects([KAFKA]))
+    assert report.undecided
+    assert str(report) == "1 custom resource not checked: no pod is pending in all namespaces"
+
+
+def test_what_is_not_installed_makes_no_answer_conditional() -> None:
+    assert not kschedctl.pending(Cluster.from_objects([])).undecided
+    assert unread_elsewhere(Cluster.from_objects([], assume_complete=False)) == ()
+
+
+def test_queues_that_could_not_be_read_make_the_answer_conditional() -> None:
+    cluster = Cluster(gaps={"KueueWorkload": Gap("could not be read: forbidden")})
+    report = kschedctl.pending(cluster)
+    assert report.undecided
+    assert [unknown.kind for unknown in report.unknown] == ["KueueWorkload"]
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_an_inactive_workload_and_one_that_waits_for_checks(version: str) -> None:
+    workload: Json = {
+        "apiVersion": f"kueue.x-k8s.io/{version}",
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "ai", "uid": "w"},
+    }
+    assert told({**workload, "spec": {"active": False}})[0][2] == "is deactivated: spec.active is false"
+    reserved = {
+        "conditions": [{"type": "QuotaReserved", "status": "True"}],
+        "admissionChecks": [{"name": "prov", "state": "Pending", "message": "no capacity"}],
+    }
+    headline = told({**workload, "status": reserved})[0][2]
+    assert headline == "has quota and waits for admission checks: prov is Pending: no capacity"
+
+
+def test_a_gang_without_enough_pods_is_told() -> None:
+    group: Json = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "ai", "uid": "g"},
+        "spec": {"minMember": 3},
+    }
+    assert told(group) == [("PodGroup ai/g", "NotAdmitted", "waits for its pods: 0 of minMember 3 exist")]
+
+
+def test_simulate_counts_new_custom_resources() -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    node["status"] = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
+    new = {**KAFKA, "metadata": {"name": "x", "namespace": "shop"}}
+    spec = {"containers": [{"name": "c", "image": "x"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    report = kschedctl.simulate(Cluster.from_objects([node, new]), [pod])
+    assert str(report) == "Scheduled: 1 of 1 pod gets a node; 1 custom resource not checked"
+    assert report.undecided
