@@ -79,7 +79,9 @@ def _completions(typed: Sequence[str]) -> Completions:
     *earlier, current = typed
     named = next((word for word in earlier if word in COMMANDS), "")
     if not named:
-        return Completions([("--help", ""), ("--version", "")] if current.startswith("-") else COMMANDS.items())
+        if current.startswith("-"):
+            return Completions([("--help", ""), ("--version", "")])
+        return Completions([(name, command.summary) for name, command in COMMANDS.items()])
     with outlined():
         command = load(named)
     inner = getattr(command, "commands", {})

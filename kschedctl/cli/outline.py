@@ -6,6 +6,7 @@ take and say stands in the modules of this package and a few others; the rest is
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,13 +19,25 @@ SPELT = (
     "kschedctl.cli",
     "kschedctl.errors",
     "kschedctl.lint.framework.rule",
-    "kschedctl.commands.audit.sections",
-    "kschedctl.commands.audit.packing.section",
-    "kschedctl.commands.browse",
+    "kschedctl.commands.audit.judging",
+    "kschedctl.commands.audit.latency.options",
     "kschedctl.commands.audit.packing.emptying",
+    "kschedctl.commands.audit.packing.section",
     "kschedctl.commands.audit.races.question",
+    "kschedctl.commands.audit.sections",
+    "kschedctl.commands.audit.times",
+    "kschedctl.commands.browse.contents",
+    "kschedctl.commands.explain.supposed_options",
+    "kschedctl.commands.lint.filters",
+    "kschedctl.commands.lint.settings",
+    "kschedctl.fixes.supposing",
 )
 """The modules that options' choices and helps are made of."""
+_COMMAND = re.compile(r"kschedctl\.commands\.(?P<name>\w+)(?P<module>\.command)?")
+"""The folder of a command, or the module with the command's options.
+
+The folder itself is imported hollow, since its __init__ is the library function that answers the command.
+"""
 
 
 class _HollowType(type):
@@ -66,6 +79,12 @@ class _HollowModules(MetaPathFinder, Loader):
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
         package = fullname.partition(".")[0]
+        if command := _COMMAND.fullmatch(fullname):
+            if command["module"]:
+                return None
+            spec = ModuleSpec(fullname, self, is_package=True)
+            spec.submodule_search_locations = [f"{folder}/{command['name']}" for folder in path or ()]
+            return spec
         if package != "kschedctl":
             real = package in sys.stdlib_module_names or package in self._imported
         else:

@@ -10,59 +10,18 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import Json
 from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Page, Style, plots_of
+from kschedctl.reports.command import all_commands
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
 from kschedctl.reports.unknown import doubt
 
-PAGES = {
-    "Explanation": "commands.explain.page:explanation_page",
-    "Explanations": "commands.explain.page:explanations_page",
-    "PendingPods": "commands.explain.pending_page:pending_page",
-    "SnapshotReport": "commands.snapshot.page:snapshot_page",
-    "SnapshotDiff": "commands.snapshot.page:diff_page",
-    "Findings": "commands.lint.page:findings_page",
-    "Audit": "commands.audit.page:audit_page",
-    "AuditSection": "commands.audit.page:section_page",
-    "EffectiveConfiguration": "commands.config.page:configuration_page",
-    "VersionChanges": "commands.versions.page:version_changes_page",
-    "Version": "commands.version.page:version_page",
-    "LintRules": "commands.lint.page:rule_list_page",
-    "LintRule": "commands.lint.page:rule_page",
-    "Simulation": "commands.simulate.page:simulation_page",
-    "FollowedRollout": "commands.simulate.followed_rollout_page:followed_rollout_page",
-    "SamplingCosts": "commands.audit.sampling.page:sampling_page",
-    "Capacity": "commands.capacity.page:capacity_page",
-    "Drain": "commands.drain.page:drain_page",
-    "Failures": "commands.failures.page:failures_page",
-    "WhatIf": "commands.whatif.page:whatif_page",
-    "MakeRoom": "commands.make_room.page:make_room_page",
-    "NodeSizing": "commands.size.page:sizing_page",
-    "Rebalancing": "commands.rebalance.page:rebalancing_page",
-    "Answers": "render.answers_page:answers_page",
-    "Remedies": "commands.remedies.page:remedies_page",
-    "RemediesOfMany": "commands.remedies.page:many_page",
-    "WakeUps": "commands.wakes.page:wake_ups_page",
-    "WakeUpsOfMany": "commands.wakes.page:wake_ups_of_many_page",
-    "WakesOfMany": "commands.wakes.page:wakes_page",
-    "WakesBetween": "commands.wakes.page:between_page",
-    "Races": "commands.audit.races.page:races_page",
-    "NodePools": "commands.pools.page:pools_page",
-    "ScaleUp": "commands.scale.page:scale_up_page",
-    "ScaleDown": "commands.scale.page:scale_down_page",
-    "Provisioning": "commands.provision.page:provisioning_page",
-    "Consolidation": "commands.consolidate.page:consolidation_page",
-    "Disruption": "commands.provision.page:disruption_page",
-    "ClusterMetrics": "commands.watch.page:cluster_metrics_page",
-}
-"""The kind of a document -> the module and function that make its page."""
-HTML_WIDGETS = {
-    "Explanation": "commands.explain.html_widgets:explanation_widgets",
-    "Explanations": "commands.explain.html_widgets:explanations_widgets",
-    "PendingPods": "commands.explain.html_widgets:pending_widgets",
-    "Simulation": "commands.simulate.html_widgets:simulation_widgets",
-    "WhatIf": "commands.whatif.html_widgets:whatif_widgets",
-}
+PAGES = {"Answers": "render.answers_page:answers_page"}
+"""The kind of a document -> the module and function that make its page. Commands declare theirs in their table."""
+HTML_WIDGETS: dict[str, str] = {}
 """The kind of a document -> the function that returns the sections that only its HTML form has."""
+for _command in all_commands():
+    PAGES.update(_command.pages)
+    HTML_WIDGETS.update(_command.html_widgets)
 COMPACT = "commands.explain.compact:compact"
 """The function that folds nodes with the same answer together."""
 SUMMARY = "render.summary_page:summary_page"

@@ -21,7 +21,7 @@ import kschedctl
 from kschedctl import demo
 from kschedctl.cli.completing import at_cursor
 from kschedctl.cli.help_text import RARE
-from kschedctl.cli.main import COMMANDS, GROUPS, load
+from kschedctl.cli.main import COMMANDS, load
 from kschedctl.cli.program import program
 
 HEAVY = ("numpy", "yaml", "rich", "kschedctl.scheduler", "kschedctl.sources")
@@ -35,7 +35,7 @@ def test_version(run: Run) -> None:
 def test_help_lists_the_commands(run: Run, arguments: list[str]) -> None:
     code, out, err = run(*arguments)
     assert (code, err) == (0, "")
-    assert all(f"{name} {summary}" in " ".join(out.split()) for name, summary in COMMANDS.items())
+    assert all(f"{name} {command.summary}" in " ".join(out.split()) for name, command in COMMANDS.items())
     assert "Exit codes: 0" in out
 
 
@@ -154,10 +154,9 @@ def test_wide_output_in_a_pipe_keeps_each_node_in_one_line(run: Run, write: Writ
     assert any("n1 " in line and "k" * 200 in line and "NodeResourcesFit" in line for line in lines)
 
 
-def test_every_command_stands_in_one_group(run: Run) -> None:
-    grouped = [name for names in GROUPS.values() for name in names]
-    assert len(grouped) == len(set(grouped))
-    assert set(grouped) < set(COMMANDS)
+def test_every_command_has_a_place_of_its_own_in_the_help(run: Run) -> None:
+    places = [(command.heading, command.place) for command in COMMANDS.values()]
+    assert len(places) == len(set(places))
     shown = re.findall(r"^  ([a-z][a-z-]+)  ", run("--help").out, re.MULTILINE)
     assert sorted(shown) == sorted(COMMANDS)
 

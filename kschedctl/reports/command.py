@@ -1,0 +1,58 @@
+"""An entry of the table of commands, in kschedctl/commands/table.py.
+
+The struct stands below the commands so that the help, the renderers and the schemas can read the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from importlib import import_module
+
+from msgspec import Struct
+
+FAILURES = "2 usage or input, 3 cluster unreachable, 4 a bug"
+EXIT_CODES = f"Exit codes: 0 schedules, 1 does not schedule, {FAILURES}, 5 undecided."
+
+
+class Heading(StrEnum):
+    """A heading of `kschedctl --help`, in the order in which the help prints the headings."""
+
+    ASK = "Ask"
+    WHAT_IF = "What if"
+    AUTOSCALERS = "Autoscalers"
+    CHECK = "Check"
+    CLUSTER = "Cluster"
+    OTHER = "Other"
+
+
+class Command(Struct, frozen=True):
+    """A command. References to code are `module:name`, with the module's path below the package kschedctl."""
+
+    name: str
+    summary: str
+    """The question that the command answers, in one line of the help."""
+    heading: Heading
+    place: int
+    """The command's position below its heading in the help, counted from 1."""
+    exit_codes: str = EXIT_CODES
+    schemas: Mapping[str, str] = {}
+    """Name that `kschedctl schema` takes -> the struct of the document."""
+    pages: Mapping[str, str] = {}
+    """Kind of a document -> the function that builds the document's page."""
+    html_widgets: Mapping[str, str] = {}
+    """Kind of a document -> the function that returns the sections that only the HTML form has."""
+
+    @property
+    def module(self) -> str:
+        """Return the name of the command's folder and function."""
+        return self.name.replace("-", "_")
+
+
+def all_commands() -> tuple[Command, ...]:
+    """Return the table of commands, in its own order.
+
+    The table is imported by name because it stands in the layer above all callers.
+    """
+    table: tuple[Command, ...] = import_module("kschedctl.commands.table").TABLE
+    return table
