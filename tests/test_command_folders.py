@@ -1,0 +1,78 @@
+"""Check what import-linter cannot say about the folders of commands: their order and the order inside each folder."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import grimp
+import pytest
+
+from kschedctl.reports.command import all_commands
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = [f"kschedctl.commands.{command.module}" for command in all_commands()]
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("kschedctl", cache_dir=None)
+
+
+def test_contract_has_the_order_of_the_table() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each.get("containers") == ["kschedctl.commands"])
+    assert contract["layers"] == [command.module for command in all_commands()]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_report_imports_no_analysis_page_or_command_of_its_folder(graph: grimp.ImportGraph, folder: str) -> None:
+    own = imports_within(graph, folder, f"{folder}.report")
+    assert {name for name in own if not is_report(name)} == set()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_only_commands_import_a_command(graph: grimp.ImportGraph, folder: str) -> None:
+    command = f"{folder}.command"
+    assert command in graph.modules
+    importers = graph.find_modules_that_directly_import(command)
+    assert {name for name in importers if name.startswith(f"{folder}.") and is_analysis_or_page(name)} == set()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_analysis_imports_no_page(graph: grimp.ImportGraph, folder: str) -> None:
+    wrong = {
+        (name, imported)
+        for name in graph.modules
+        if name.startswith(f"{folder}.") and is_analysis(name)
+        for imported in imports_within(graph, folder, name)
+        if is_page(imported)
+    }
+    assert wrong == set()
+
+
+def imports_within(graph: grimp.ImportGraph, folder: str, name: str) -> set[str]:
+    """Return the modules of the folder that the module imports, or () if there is no such module."""
+    if name not in graph.modules:
+        return set()
+    return {each for each in graph.find_modules_directly_imported_by(name) if each.startswith(f"{folder}.")}
+
+
+def last_part(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def is_report(name: str) -> bool:
+    return last_part(name) in ("report", "reports") or last_part(name).endswith("_report")
+
+
+def is_page(name: str) -> bool:
+    return last_part(name) == "page" or last_part(name).endswith("_page")
+
+
+def is_analysis(name: str) -> bool:
+    return is_analysis_or_page(name) and not is_page(name)
+
+
+def is_analysis_or_page(name: str) -> bool:
+    return last_part(name) != "command"
