@@ -22,15 +22,13 @@ from kschedctl.commands.explain import one_pod as pods
 from kschedctl.commands.explain import pending_pods as pending
 from kschedctl.commands.lint import lint
 from kschedctl.commands.make_room import make_room
-from kschedctl.commands.rebalance import rebalance
 from kschedctl.commands.remedies import pending_remedies, remedies_with_room
 from kschedctl.commands.simulate import simulate
-from kschedctl.commands.size import size
-from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.commands.wakes import wake_ups, wakes_by
 from kschedctl.commands.whatif import whatif
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress
+from kschedctl.reports.command import all_commands
 from kschedctl.reports.summary import Report
 
 MOST_SECONDS = 60.0
@@ -58,6 +56,8 @@ class Tool:
     arguments: Mapping[str, JsonObject]
     ask: Callable[[ToolCall, Arguments], Report]
     required: Sequence[str] = ()
+    command: str = ""
+    """The command without which the tool is not offered. Its library function is imported when the tool is called."""
 
     @property
     def schema(self) -> JsonObject:
@@ -168,7 +168,16 @@ def _consolidate(asked: ToolCall, arguments: Arguments) -> Report:
     return consolidate(asked.cluster, wishes, progress=asked.progress)
 
 
+def _rebalance(asked: ToolCall, arguments: Arguments) -> Report:
+    from kschedctl.commands.rebalance import rebalance  # noqa: PLC0415 - the command can be deleted
+
+    return rebalance(asked.cluster, arguments.get("policy"), now=asked.now, progress=asked.progress)
+
+
 def _size(asked: ToolCall, arguments: Arguments) -> Report:
+    from kschedctl.commands.size import size  # noqa: PLC0415 - the command can be deleted
+    from kschedctl.commands.size.sizing import SizingWishes  # noqa: PLC0415
+
     wishes = SizingWishes(
         bool(arguments.get("by_nodes")),
         bool(arguments.get("keep_zone_loss")),
@@ -183,7 +192,7 @@ def _make_room(asked: ToolCall, arguments: Arguments) -> Report:
     return make_room(asked.cluster, _one_of(arguments, "pod", "manifests"))
 
 
-TOOLS = (
+_DECLARED_TOOLS = (
     Tool(
         "explain_pod",
         "Why is this pod Pending?",
@@ -330,6 +339,7 @@ TOOLS = (
             "by_nodes": {"type": "boolean", "description": "The fewest nodes, though prices are known."},
         },
         _size,
+        command="size",
     ),
     Tool(
         "rebalance_pods",
@@ -337,7 +347,8 @@ TOOLS = (
         "Its rounds, replayed with where each pod goes then; what of it loops, and which budgets stop it. Without "
         "policy what pods ask for themselves is restored.",
         {"policy": {"type": "object", "description": "A DeschedulerPolicy of descheduler/v1alpha2."}},
-        lambda asked, a: rebalance(asked.cluster, a.get("policy"), now=asked.now, progress=asked.progress),
+        _rebalance,
+        command="rebalance",
     ),
     Tool(
         "scale_up",
@@ -370,4 +381,6 @@ TOOLS = (
         ("instance_types",),
     ),
 )
-"""In the order in which they are listed."""
+_COMMANDS = {"", *(command.name for command in all_commands())}
+TOOLS = tuple(tool for tool in _DECLARED_TOOLS if tool.command in _COMMANDS)
+"""The tools in the order in which they are listed."""
