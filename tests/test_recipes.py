@@ -41,6 +41,7 @@ def copy(tmp_path: Path) -> Path:
 def add(copy: Path, path: str, text: str, after: str = "") -> None:
     """A new file, or a line after another one."""
     file = copy / path
+    file.parent.mkdir(exist_ok=True)
     if after:
         old = file.read_text()
         assert old.count(after) == 1
@@ -55,11 +56,10 @@ def run(copy: Path, *arguments: str) -> str:
 
 
 def test_a_command(copy: Path) -> None:
-    folder, table = re.findall(
-        r"`(kschedctl/cli/commands/)` with|`COMMANDS` of\s+`(kschedctl/[\w/]+\.py)`", recipe("A command")
-    )
-    add(copy, f"{folder[0]}greet.py", COMMAND)
-    add(copy, table[1], '    "greet": "Says hello.",', after="COMMANDS = {")
+    (table,) = re.findall(r"`TABLE` in `(kschedctl/[\w/]+\.py)`", recipe("A command"))
+    add(copy, "kschedctl/commands/greet/__init__.py", "")
+    add(copy, "kschedctl/commands/greet/command.py", COMMAND)
+    add(copy, table, '    Command("greet", "Says hello.", Heading.OTHER, 9),', after="TABLE = (")
     assert run(copy, "greet", "--name", "us") == "hello us\n"
     assert "Says hello." in run(copy, "--help")
     assert "kschedctl greet" in run(copy, "greet", "--help")
@@ -223,7 +223,7 @@ def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
     module = "from kschedctl.scheduler.plugins.node_"
     add(copy, table[1], f"{module}legend import NodeLegend", after=f"{module}name import NodeName")
     add(copy, table[1], "    NodeLegend,", after="    NodeUnschedulable,\n    NodeName,")
-    (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", recipe("A remedy"))
+    (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", recipe("A fix"))
     add(copy, f"{ways}legends.py", REMEDY)
     (copy / "cluster.yaml").write_text(LEGENDARY)
     given = ("shop/web", "-f", "cluster.yaml", "--assume-complete")
@@ -276,7 +276,7 @@ from __future__ import annotations
 
 from kschedctl.render.page import Page, Style, paragraph
 from kschedctl.render.tables import listed
-from kschedctl.reports.greeting import Greeting
+from kschedctl.commands.greet.report import Greeting
 
 
 def greeting_page(report: Greeting, style: Style) -> Page:
@@ -288,7 +288,7 @@ from __future__ import annotations
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Output, with_options
-from kschedctl.reports.greeting import Greeted, Greeting
+from kschedctl.commands.greet.report import Greeted, Greeting
 
 EXAMPLES = ("kschedctl greet",)
 
@@ -301,22 +301,16 @@ def greet(*, result: Output) -> Answer:
 
 
 def test_a_report(copy: Path) -> None:
-    text = recipe("A report")
-    documents, pages = re.findall(r"`(?:DOCUMENTS|PAGES)` of\s+`(kschedctl/[\w/]+\.py)`", text)
-    (page,) = re.findall(r"page in `(kschedctl/[\w/]+/)`", text)
-    add(copy, "kschedctl/reports/greeting.py", REPORT)
-    imported = "from kschedctl.commands.simulate.following_report import FollowedRollout"
-    add(copy, documents, "from kschedctl.reports.greeting import Greeting", after=imported)
-    add(copy, documents, '    "greeting": Greeting,', after='    "version": Version,')
-    add(copy, f"{page}greeting.py", PAGE)
-    add(
-        copy,
-        pages,
-        '    "Greeting": "pages.greeting:greeting_page",',
-        after='    "Races": "pages.audit.races:races_page",',
-    )
-    add(copy, "kschedctl/cli/commands/greet.py", REPORTING)
-    add(copy, "kschedctl/cli/main.py", '    "greet": "Says hello.",', after="COMMANDS = {")
+    assert "`schemas`, `pages`" in recipe("A report")
+    folder = "kschedctl/commands/greet"
+    add(copy, f"{folder}/__init__.py", "")
+    add(copy, f"{folder}/report.py", REPORT)
+    add(copy, f"{folder}/page.py", PAGE)
+    add(copy, f"{folder}/command.py", REPORTING)
+    documents = 'schemas={"greeting": "commands.greet.report:Greeting"}'
+    pages = 'pages={"Greeting": "commands.greet.page:greeting_page"}'
+    entry = f'    Command("greet", "Says hello.", Heading.OTHER, 9, {documents}, {pages}),'
+    add(copy, "kschedctl/commands/table.py", entry, after="TABLE = (")
     assert json.loads(run(copy, "greet", "-o", "json"))["greeted"] == [{"name": "us", "times": 7}]
     assert re.search(r"(?i)hello all\n(.*\n)*.*who +how often", run(copy, "greet"))
     assert re.search(r"\| us +\| +7 \|", run(copy, "greet", "-o", "markdown"))
@@ -339,7 +333,7 @@ SECTION_STUDY = '''"""Legends: nodes of which something is told."""
 
 from __future__ import annotations
 
-from kschedctl.commands.audit.report.legends import LegendSection
+from kschedctl.commands.audit.legends_report import LegendSection
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.replay.audit_rules import WARNING, AuditRule, judged
 
@@ -354,24 +348,19 @@ def legends_section(audited: AuditedCluster) -> LegendSection:
 
 
 def test_a_section_of_the_audit(copy: Path) -> None:
-    text = recipe("A section of the audit")
-    (reports,) = re.findall(r"struct in `(kschedctl/reports/audit/)`", text)
-    (study,) = re.findall(r"`(kschedctl/studies/audit/)<name>\.py`", text)
-    (evidence,) = re.findall(r"evidence in `(kschedctl/[\w/]+/)evidence\.py`", text)
-    add(copy, f"{reports}legends.py", SECTION)
-    imported = "from kschedctl.commands.audit.leader.report import LeaderSection"
-    add(copy, f"{reports}audit.py", "from kschedctl.commands.audit.report.legends import LegendSection", after=imported)
-    add(copy, f"{reports}audit.py", "    | LegendSection", after="    | PackingSection")
-    add(copy, f"{study}legends.py", SECTION_STUDY)
-    imported = "from kschedctl.commands.audit.leader.section import leader_section"
-    add(copy, f"{study}audit.py", "from kschedctl.commands.audit.legends import legends_section", after=imported)
-    add(copy, f"{study}audit.py", '    "legends": legends_section,', after='    "packing": packing_section,')
-    imported = "from kschedctl.commands.audit.latency.report import LatencySection"
-    add(
-        copy, f"{evidence}audit.py", "from kschedctl.commands.audit.report.legends import LegendSection", after=imported
-    )
+    report, sections, page = re.findall(r"in\s+`(kschedctl/[\w/]+\.py)`", recipe("A section of the audit"))
+    folder = "kschedctl/commands/audit"
+    imported = "from kschedctl.commands.audit.legends_report import LegendSection"
+    add(copy, f"{folder}/legends_report.py", SECTION)
+    add(copy, report, imported, after="from kschedctl.commands.audit.leader.report import LeaderSection")
+    add(copy, report, "    | LegendSection", after="    | PackingSection")
+    add(copy, f"{folder}/legends.py", SECTION_STUDY)
+    after = "from kschedctl.commands.audit.leader.section import leader_section"
+    add(copy, sections, "from kschedctl.commands.audit.legends import legends_section", after=after)
+    add(copy, sections, '    "legends": legends_section,', after='    "packing": packing_section,')
+    add(copy, page, imported, after="from kschedctl.commands.audit.leader.report import LeaderSection")
     case = '        case LegendSection():\n            evidence = (paragraph(f"Told of: {names(section.told)}"),)'
-    add(copy, f"{evidence}audit.py", case, after="            evidence = packing_blocks(section, style)")
+    add(copy, page, case, after="            evidence = packing_blocks(section, style)")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     shown = ask(copy, "audit", "--section", "legends", "-f", "cluster.yaml", "--assume-complete")
     assert "Told of: avalon" in shown
