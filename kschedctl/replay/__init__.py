@@ -1,0 +1,5 @@
+"""The replay of changes to a cluster, which several commands share.
+
+Read `shared_cluster` and `edits`, then the package `controllers` for what controllers make of a workload, then
+`settling` and the package `scenarios`.
+"""

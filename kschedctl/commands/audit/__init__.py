@@ -1,4 +1,7 @@
-"""``audit``: is the scheduler healthy, and is the cluster scheduled well?"""
+"""`kschedctl audit`: Is the scheduler healthy, and is the cluster scheduled well?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

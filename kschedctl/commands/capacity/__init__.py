@@ -1,4 +1,7 @@
-"""How many more replicas of a pod fit, where they go, and what stops the next one."""
+"""`kschedctl capacity`: How many more of these pods fit, and what stops the next one?
+
+Read `command`, then `report`, then `page`.
+"""
 
 from __future__ import annotations
 

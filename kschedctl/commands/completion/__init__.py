@@ -1,0 +1,4 @@
+"""`kschedctl completion`: Print the completion script of a shell.
+
+Read `command`.
+"""

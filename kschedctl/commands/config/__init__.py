@@ -1,4 +1,7 @@
-"""``check_configuration`` and ``effective_configuration`` of kube-scheduler, and ``version_changes``."""
+"""`kschedctl config`: Is this KubeSchedulerConfiguration valid, and what does it do?
+
+Read `command`, then `page`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``consolidate``: which nodes could go with all pods placed again."""
+"""`kschedctl consolidate`: Which nodes could go, and what keeps the others?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,4 @@
+"""`kschedctl demo`: A short tour of the embedded demo cluster.
+
+Read `command`.
+"""

@@ -1,4 +1,7 @@
-"""``drain``: where the pods of drained nodes go."""
+"""`kschedctl drain`: Where would the pods of these nodes go, and what blocks the drain?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``failures``: what the loss of nodes costs."""
+"""`kschedctl failures`: What would no longer fit if a node, a zone or a pool were lost?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,4 @@
+"""`kschedctl instance-types`: Print the instance types of a cluster's nodes, for --instance-types.
+
+Read `command`.
+"""

@@ -1,4 +1,7 @@
-"""``latency``: how long kube-scheduler takes, by its own metrics."""
+"""`kschedctl latency`: How long does kube-scheduler take, and what holds it up?
+
+Read `command`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``lint``: what is wrong with manifests, or with a cluster."""
+"""`kschedctl lint`: What in manifests, or in a cluster, breaks scheduling?
+
+Read `command`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

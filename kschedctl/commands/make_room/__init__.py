@@ -1,4 +1,7 @@
-"""``make_room``: which pods have to move so that others fit."""
+"""`kschedctl make-room`: Which pods have to move so that these fit?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

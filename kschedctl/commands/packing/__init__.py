@@ -1,4 +1,7 @@
-"""``packing``: which free capacity is stranded."""
+"""`kschedctl packing`: Which free capacity is stranded, and which nodes could go?
+
+Read `command`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``pools``: which node pools there are."""
+"""`kschedctl pools`: Which node pools are there, and what is free on their nodes?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``priorities``: who outranks whom."""
+"""`kschedctl priorities`: Who outranks whom, who starves, and who would be evicted first?
+
+Read `command`.
+"""
 
 from __future__ import annotations
 

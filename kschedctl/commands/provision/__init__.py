@@ -1,4 +1,7 @@
-"""``provision`` and ``disrupt``: the next rounds of Karpenter."""
+"""`kschedctl provision`: Which nodes would Karpenter launch for pending pods?
+
+Read `command`, then `page`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``races``: how many pods schedulers double-book that give up too early on assumed pods."""
+"""`kschedctl races`: How many pods would be double-booked?
+
+Read `command`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``rebalance``: what the descheduler would evict, and where the pods go."""
+"""`kschedctl rebalance`: What would the descheduler evict, where to, and does that end?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``remedies`` and ``pending_remedies``: the smallest changes that let one pod schedule, or most of those that wait."""
+"""`kschedctl remedies`: Which changes would let this pod schedule?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

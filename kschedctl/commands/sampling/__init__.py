@@ -1,4 +1,7 @@
-"""``sampling_costs``: what looking at a part of the nodes costs and saves."""
+"""`kschedctl sampling`: What does sampling nodes cost, and what does it save?
+
+Read `command`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``scale_up`` and ``scale_down``: the next loop of the Cluster Autoscaler."""
+"""`kschedctl scale`: What would the Cluster Autoscaler do next, and why not more?
+
+Read `command`, then `page`.
+"""
 
 from __future__ import annotations
 

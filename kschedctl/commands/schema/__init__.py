@@ -1,0 +1,4 @@
+"""`kschedctl schema`: Print the JSON Schema of a document.
+
+Read `command`, then the analysis.
+"""

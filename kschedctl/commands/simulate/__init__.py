@@ -1,4 +1,7 @@
-"""Manifests applied to a copy of the cluster: where their pods would go, who stays Pending, whom preemption evicts."""
+"""`kschedctl simulate`: Where would the pods of these manifests go?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``size``: which nodes all workloads would need, had they to be bought anew."""
+"""`kschedctl size`: Which nodes would all workloads need, had they to be bought anew?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

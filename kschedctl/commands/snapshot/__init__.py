@@ -1,4 +1,7 @@
-"""``diff``: what changed between two moments of a cluster."""
+"""`kschedctl snapshot`: Save what scheduling reads of a cluster to a file; show and compare such files.
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

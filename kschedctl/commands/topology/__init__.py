@@ -1,4 +1,7 @@
-"""``topology``: what the loss of a domain costs each workload."""
+"""`kschedctl topology`: What does losing a node, zone or rack cost each workload, and does spreading hold?
+
+Read `command`.
+"""
 
 from __future__ import annotations
 

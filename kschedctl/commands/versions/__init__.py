@@ -1,4 +1,7 @@
-"""``version_changes``: what differs between two versions of kube-scheduler."""
+"""`kschedctl versions`: What differs between versions of kube-scheduler?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

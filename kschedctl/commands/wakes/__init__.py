@@ -1,4 +1,7 @@
-"""``wake_ups``: what makes the scheduler try a refused pod again; ``wakes_by``, ``wakes_between``: which changes do."""
+"""`kschedctl wakes`: What makes the scheduler retry a refused pod?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A list of changes made to the cluster one after the other, and what they do to its pods."""
+"""`kschedctl whatif`: What would these changes to the cluster do to its pods?
+
+Read `command`, then `report`, then the analysis, then `page`.
+"""
 
 from __future__ import annotations
 

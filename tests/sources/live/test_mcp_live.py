@@ -13,7 +13,7 @@ from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.cli.main import main
 from kschedctl.cli.options import Source
-from kschedctl.commands.mcp import command as command
+from kschedctl.commands.mcp import command
 from kschedctl.sources.live import http as live_http
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
