@@ -1,6 +1,7 @@
-"""`kschedctl audit`: Is the scheduler healthy, and is the cluster scheduled well?
+"""``audit``: is the scheduler healthy, and is the cluster scheduled well?
 
-Read `command`, then `report`, then the analysis, then `page`.
+``sections`` lists the sections and runs them on an ``audited_cluster``. Each section is a folder with its ``section``
+(the findings), ``report`` and analysis. ``evidence`` and ``page`` show them, ``judging`` decides the exit code.
 """
 
 from __future__ import annotations

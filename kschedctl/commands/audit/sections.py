@@ -1,8 +1,7 @@
-"""Is the scheduler healthy, and is the cluster scheduled soundly? The sections that are asked for, and what they say.
+"""The sections of an audit, in their order.
 
-``SECTIONS`` is all there is: a name, and what makes the section of that name. One more wants its struct in
-``kschedctl/reports/audit/`` (and a place in ``AnySection``), its study beside this file, a line here, and its evidence
-in ``kschedctl/render/pages/audit/`` (a line in ``EVIDENCE`` of ``section.py``).
+A new section needs a folder in ``kschedctl/commands/audit/`` with its struct (a member of ``AnySection``) and its
+function, a line in ``SECTIONS``, and its evidence in ``_evidence`` of ``page``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`kschedctl browse`: Explore pending pods, nodes and fixes in the terminal.
+"""``browse``: explore pending pods, nodes and fixes in the terminal.
 
-Read `command`, then `report`, then the analysis.
+Read ``session``, which keeps the scheduler between screens, then ``app``, ``listing`` and ``answer_pane``, and
+``answers`` for what the tabs show.
 """

@@ -1,6 +1,6 @@
-"""`kschedctl capacity`: How many more of these pods fit, and what stops the next one?
+"""``capacity``: how many more of these pods fit, and what stops the next one?
 
-Read `command`, then `report`, then `page`.
+The analysis is in this module: ``prepare`` builds the cluster with one pod of each shape, ``run_trial`` places pods.
 """
 
 from __future__ import annotations

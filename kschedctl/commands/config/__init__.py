@@ -1,6 +1,6 @@
-"""`kschedctl config`: Is this KubeSchedulerConfiguration valid, and what does it do?
+"""``config``: is this KubeSchedulerConfiguration valid, and what does it do?
 
-Read `command`, then `page`.
+The rules are in ``kschedctl/lint/scheduler_configuration``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`kschedctl consolidate`: Which nodes could go, and what keeps the others?
+"""``consolidate``: which nodes could go, and what keeps the others?
 
-Read `command`, then `report`, then the analysis, then `page`.
+Read ``plan``, which drains node after node, then ``safety`` for the verdict on a node and ``autoscalers`` for the
+comparison with Karpenter and Cluster Autoscaler.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`kschedctl drain`: Where would the pods of these nodes go, and what blocks the drain?
+"""``drain``: where would the pods of these nodes go, and what blocks the drain?
 
-Read `command`, then `report`, then the analysis, then `page`.
+``runs`` drains under one or several seeds. The eviction of a node's pods is in ``kschedctl/replay/node_drain.py``.
 """
 
 from __future__ import annotations

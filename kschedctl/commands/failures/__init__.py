@@ -1,6 +1,6 @@
-"""`kschedctl failures`: What would no longer fit if a node, a zone or a pool were lost?
+"""``failures``: what would no longer fit if a node, a zone or a pool were lost?
 
-Read `command`, then `report`, then the analysis, then `page`.
+Read ``losses``, which loses each domain in turn and settles the cluster.
 """
 
 from __future__ import annotations

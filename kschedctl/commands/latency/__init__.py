@@ -1,6 +1,6 @@
-"""`kschedctl latency`: How long does kube-scheduler take, and what holds it up?
+"""``latency``: how long does kube-scheduler take, and what holds it up?
 
-Read `command`.
+The analysis is the audit's section, ``kschedctl/commands/audit/latency``.
 """
 
 from __future__ import annotations

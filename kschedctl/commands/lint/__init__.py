@@ -1,6 +1,7 @@
-"""`kschedctl lint`: What in manifests, or in a cluster, breaks scheduling?
+"""``lint``: what in manifests, or in a cluster, breaks scheduling?
 
-Read `command`, then the analysis, then `page`.
+The rules are in ``kschedctl/lint``. ``described_cluster`` finds a cluster among the manifests; ``fixes`` and ``diff``
+apply safe fixes; ``filters`` and ``settings`` choose rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`kschedctl make-room`: Which pods have to move so that these fit?
+"""``make-room``: which pods have to move so that these fit?
 
-Read `command`, then `report`, then the analysis, then `page`.
+Read ``plan``, then ``room`` (plans for one pod after the other), ``search`` (the fewest moves), ``sets`` (pods of one
+node) and ``rehearsal`` (a plan played step by step). ``document`` makes the report.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`kschedctl packing`: Which free capacity is stranded, and which nodes could go?
+"""``packing``: which free capacity is stranded, and which nodes could go?
 
-Read `command`.
+The analysis is the audit's section, ``kschedctl/commands/audit/packing``.
 """
 
 from __future__ import annotations

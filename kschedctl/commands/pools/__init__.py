@@ -1,6 +1,6 @@
-"""`kschedctl pools`: Which node pools are there, and what is free on their nodes?
+"""``pools``: which node pools are there, and what is free on their nodes?
 
-Read `command`, then `report`, then the analysis, then `page`.
+Read ``pool_reports``, then ``pool_groups`` for the node groups of Cluster Autoscaler.
 """
 
 from __future__ import annotations

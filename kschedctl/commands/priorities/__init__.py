@@ -1,6 +1,6 @@
-"""`kschedctl priorities`: Who outranks whom, who starves, and who would be evicted first?
+"""``priorities``: who outranks whom, who starves, and who would be evicted first?
 
-Read `command`.
+The analysis is the audit's section, ``kschedctl/commands/audit/priorities``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`kschedctl provision`: Which nodes would Karpenter launch for pending pods?
+"""``provision``: which nodes would Karpenter launch, and which would it disrupt?
 
-Read `command`, then `page`.
+The replay is ``kschedctl/autoscaling/karpenter``.
 """
 
 from __future__ import annotations

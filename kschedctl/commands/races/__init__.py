@@ -1,6 +1,6 @@
-"""`kschedctl races`: How many pods would be double-booked?
+"""``races``: how many pods would be double-booked?
 
-Read `command`.
+The analysis is the audit's section, ``kschedctl/commands/audit/races``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`kschedctl rebalance`: What would the descheduler evict, where to, and does that end?
+"""``rebalance``: what would the descheduler evict, where to, and does that end?
 
-Read `command`, then `report`, then the analysis, then `page`.
+Read ``rounds``, then ``replay`` for one round; ``lingering`` and ``removed_pods`` say which pods leave. The plugins
+are in ``kschedctl/descheduling``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`kschedctl remedies`: Which changes would let this pod schedule?
+"""``remedies``: which changes would let this pod schedule?
 
-Read `command`, then `report`, then the analysis, then `page`.
+Read ``pod_fixes`` for one pod and ``pending_fixes`` for all that wait. ``creation_fixes`` has the fixes of pods that
+are not created, ``with_room`` adds plans that move pods. The search is in ``kschedctl/fixes``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`kschedctl sampling`: What does sampling nodes cost, and what does it save?
+"""``sampling``: what does sampling nodes cost, and what does it save?
 
-Read `command`.
+The analysis is the audit's section, ``kschedctl/commands/audit/sampling``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`kschedctl scale`: What would the Cluster Autoscaler do next, and why not more?
+"""``scale``: what would the Cluster Autoscaler do next, and why not more?
 
-Read `command`, then `page`.
+The replay is ``kschedctl/autoscaling/cluster_autoscaler``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`kschedctl simulate`: Where would the pods of these manifests go?
+"""``simulate``: where would the pods of these manifests go?
 
-Read `command`, then `report`, then the analysis, then `page`.
+The analysis is in this module: ``prepare`` applies the manifests, ``run_scene`` schedules under one seed.
+``variation`` compares seeds, ``following`` and ``follow_rollout`` replay placements that really happened.
 """
 
 from __future__ import annotations

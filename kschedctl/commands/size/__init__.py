@@ -1,6 +1,7 @@
-"""`kschedctl size`: Which nodes would all workloads need, had they to be bought anew?
+"""``size``: which nodes would be needed if the cluster were built from scratch?
 
-Read `command`, then `report`, then the analysis, then `page`.
+Read ``sizing``, which starts from solved ``program``s or a plain ``filling`` and makes sets cheaper; ``replays``
+proves each set. ``shapes`` and ``type_shapes`` are the nodes to choose from.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`kschedctl snapshot`: Save what scheduling reads of a cluster to a file; show and compare such files.
+"""``snapshot``: save, show and compare what scheduling reads of a cluster.
 
-Read `command`, then `report`, then the analysis, then `page`.
+``archive_diff`` compares two snapshots. Reading and writing them is in ``kschedctl/sources/archive``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`kschedctl topology`: What does losing a node, zone or rack cost each workload, and does spreading hold?
+"""``topology``: what does losing a node, zone or rack cost each workload, and does spreading hold?
 
-Read `command`.
+The analysis is the audit's section, ``kschedctl/commands/audit/topology``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`kschedctl versions`: What differs between versions of kube-scheduler?
+"""``versions``: what differs between versions of kube-scheduler?
 
-Read `command`, then `report`, then the analysis, then `page`.
+``changes`` collects the differences, which are declared beside the rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`kschedctl wakes`: What makes the scheduler retry a refused pod?
+"""``wakes``: what makes the scheduler retry a refused pod?
 
-Read `command`, then `report`, then the analysis, then `page`.
+Read ``changes_that_wake`` for one pod, ``event_replay`` for given events, ``between`` for two moments, and ``many`` for
+all pods that wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`kschedctl watch`: How does the cluster schedule, as metrics for Prometheus?
+"""``watch``: how does the cluster schedule, as metrics for Prometheus?
 
-Read `command`, then `report`, then the analysis, then `page`.
+Read ``cluster_metrics``, then ``serving``, which answers ``/metrics``.
 """

@@ -1,6 +1,7 @@
-"""`kschedctl whatif`: What would these changes to the cluster do to its pods?
+"""``whatif``: what would these changes to the cluster do to its pods?
 
-Read `command`, then `report`, then the analysis, then `page`.
+The analysis is in this module; the steps are in ``kschedctl/replay/scenarios``. ``fates`` compares the pods before and
+after, ``causes`` says which step is to blame, ``replacement`` compares scores.
 """
 
 from __future__ import annotations
