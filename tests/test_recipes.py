@@ -59,7 +59,7 @@ def test_a_command(copy: Path) -> None:
     (table,) = re.findall(r"`TABLE` in `(kschedctl/[\w/]+\.py)`", recipe("A command"))
     add(copy, "kschedctl/commands/greet/__init__.py", "")
     add(copy, "kschedctl/commands/greet/command.py", COMMAND)
-    add(copy, table, '    Command("greet", "Says hello.", Heading.OTHER, 9),', after="TABLE = (")
+    add(copy, table, '    CommandEntry("greet", "Says hello.", HelpHeading.OTHER, 9),', after="TABLE = (")
     assert run(copy, "greet", "--name", "us") == "hello us\n"
     assert "Says hello." in run(copy, "--help")
     assert "kschedctl greet" in run(copy, "greet", "--help")
@@ -309,7 +309,7 @@ def test_a_report(copy: Path) -> None:
     add(copy, f"{folder}/command.py", REPORTING)
     documents = 'schemas={"greeting": "commands.greet.report:Greeting"}'
     pages = 'pages={"Greeting": "commands.greet.page:greeting_page"}'
-    entry = f'    Command("greet", "Says hello.", Heading.OTHER, 9, {documents}, {pages}),'
+    entry = f'    CommandEntry("greet", "Says hello.", HelpHeading.OTHER, 9, {documents}, {pages}),'
     add(copy, "kschedctl/commands/table.py", entry, after="TABLE = (")
     assert json.loads(run(copy, "greet", "-o", "json"))["greeted"] == [{"name": "us", "times": 7}]
     assert re.search(r"(?i)hello all\n(.*\n)*.*who +how often", run(copy, "greet"))

@@ -23,13 +23,13 @@ from kschedctl.cli import streams
 from kschedctl.cli.help_text import GroupedOptions, HelpContext
 from kschedctl.cli.program import command_line, program
 from kschedctl.errors import KschedctlError
-from kschedctl.reports.command import EXIT_CODES, Command, Heading, all_commands
+from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, all_commands
 from kschedctl.text.urls import without_user
 from kschedctl.text.version import VERSION
 
-COMMANDS: dict[str, Command] = {
+COMMANDS: dict[str, CommandEntry] = {
     command.name: command
-    for heading in Heading
+    for heading in HelpHeading
     for command in sorted(all_commands(), key=lambda command: command.place)
     if command.heading is heading
 }

@@ -6,7 +6,7 @@ the table" in pyproject.toml holds that. The folder of a command has the command
 
 from __future__ import annotations
 
-from kschedctl.reports.command import FAILURES, Command, Heading
+from kschedctl.reports.command import FAILURES, CommandEntry, HelpHeading
 
 FINDINGS = f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}."
 FINDINGS_OR_UNDECIDED = f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided."
@@ -14,101 +14,105 @@ DONE = f"Exit codes: 0 done, {FAILURES}."
 DONE_WITHOUT_CLUSTER = "Exit codes: 0 done, 2 usage, 4 a bug."
 
 TABLE = (
-    Command(
+    CommandEntry(
         "instance-types",
         "Print the instance types of a cluster's nodes, for --instance-types.",
-        Heading.AUTOSCALERS,
+        HelpHeading.AUTOSCALERS,
         5,
         exit_codes=f"Exit codes: 0 done, {FAILURES}, 5 undecided.",
     ),
-    Command(
-        "mcp", "Serve these questions to agents, by the Model Context Protocol.", Heading.OTHER, 1, exit_codes=DONE
+    CommandEntry(
+        "mcp", "Serve these questions to agents, by the Model Context Protocol.", HelpHeading.OTHER, 1, exit_codes=DONE
     ),
-    Command("schema", "Print the JSON Schema of a document.", Heading.OTHER, 3, exit_codes=DONE_WITHOUT_CLUSTER),
-    Command("browse", "Explore pending pods, nodes and fixes in the terminal.", Heading.ASK, 4, exit_codes=DONE),
-    Command(
+    CommandEntry(
+        "schema", "Print the JSON Schema of a document.", HelpHeading.OTHER, 3, exit_codes=DONE_WITHOUT_CLUSTER
+    ),
+    CommandEntry(
+        "browse", "Explore pending pods, nodes and fixes in the terminal.", HelpHeading.ASK, 4, exit_codes=DONE
+    ),
+    CommandEntry(
         "watch",
         "How does the cluster schedule, as metrics for Prometheus?",
-        Heading.CLUSTER,
+        HelpHeading.CLUSTER,
         2,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
         pages={"ClusterMetrics": "commands.watch.page:cluster_metrics_page"},
     ),
-    Command(
+    CommandEntry(
         "drain",
         "Where would the pods of these nodes go, and what blocks the drain?",
-        Heading.WHAT_IF,
+        HelpHeading.WHAT_IF,
         3,
         schemas={"drain": "commands.drain.report:Drain"},
         pages={"Drain": "commands.drain.page:drain_page"},
     ),
-    Command(
+    CommandEntry(
         "consolidate",
         "Which nodes could go, and what keeps the others?",
-        Heading.AUTOSCALERS,
+        HelpHeading.AUTOSCALERS,
         4,
         schemas={"consolidation": "commands.consolidate.report:NodeConsolidation"},
         pages={"Consolidation": "commands.consolidate.page:consolidation_page"},
     ),
-    Command(
+    CommandEntry(
         "topology",
         "What does losing a node, zone or rack cost each workload, and does spreading hold?",
-        Heading.CHECK,
+        HelpHeading.CHECK,
         7,
         exit_codes=FINDINGS_OR_UNDECIDED,
     ),
-    Command(
+    CommandEntry(
         "packing",
         "Which free capacity is stranded, and which nodes could go?",
-        Heading.CHECK,
+        HelpHeading.CHECK,
         6,
         exit_codes=FINDINGS_OR_UNDECIDED,
     ),
-    Command(
+    CommandEntry(
         "races",
         "How many pods would be double-booked?",
-        Heading.CHECK,
+        HelpHeading.CHECK,
         8,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}.",
         schemas={"races": "commands.audit.races.report:Races"},
         pages={"Races": "commands.audit.races.page:races_page"},
     ),
-    Command(
+    CommandEntry(
         "latency",
         "How long does kube-scheduler take, and what holds it up?",
-        Heading.CHECK,
+        HelpHeading.CHECK,
         5,
         exit_codes=FINDINGS_OR_UNDECIDED,
     ),
-    Command(
+    CommandEntry(
         "priorities",
         "Who outranks whom, who starves, and who would be evicted first?",
-        Heading.CHECK,
+        HelpHeading.CHECK,
         4,
         exit_codes=FINDINGS_OR_UNDECIDED,
     ),
-    Command(
+    CommandEntry(
         "sampling",
         "What does sampling nodes cost, and what does it save?",
-        Heading.CHECK,
+        HelpHeading.CHECK,
         9,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
         schemas={"sampling-costs": "commands.audit.sampling.report:SamplingCosts"},
         pages={"SamplingCosts": "commands.audit.sampling.page:sampling_page"},
     ),
-    Command(
+    CommandEntry(
         "rebalance",
         "What would the descheduler evict, where to, and does that end?",
-        Heading.WHAT_IF,
+        HelpHeading.WHAT_IF,
         6,
         exit_codes=f"Exit codes: 0 quiet in the end, 1 loops, or would do harm, {FAILURES}, 5 undecided.",
         schemas={"rebalancing": "commands.rebalance.report:Rebalancing"},
         pages={"Rebalancing": "commands.rebalance.page:rebalancing_page"},
     ),
-    Command(
+    CommandEntry(
         "remedies",
         "Which changes would let this pod schedule?",
-        Heading.ASK,
+        HelpHeading.ASK,
         2,
         schemas={
             "remedies": "commands.remedies.report:Remedies",
@@ -119,62 +123,62 @@ TABLE = (
             "RemediesOfMany": "commands.remedies.page:many_page",
         },
     ),
-    Command(
+    CommandEntry(
         "failures",
         "What would no longer fit if a node, a zone or a pool were lost?",
-        Heading.WHAT_IF,
+        HelpHeading.WHAT_IF,
         4,
         schemas={"failures": "commands.failures.report:Failures"},
         pages={"Failures": "commands.failures.page:failures_page"},
     ),
-    Command(
+    CommandEntry(
         "size",
         "Which nodes would all workloads need, had they to be bought anew?",
-        Heading.WHAT_IF,
+        HelpHeading.WHAT_IF,
         7,
         exit_codes=f"Exit codes: 0 all pods get a node, 1 some do not, {FAILURES}, 5 undecided.",
         schemas={"node-sizing": "commands.size.report:NodeSizing"},
         pages={"NodeSizing": "commands.size.page:sizing_page"},
     ),
-    Command(
+    CommandEntry(
         "audit",
         "Is the scheduler healthy, and is the cluster scheduled well?",
-        Heading.CHECK,
+        HelpHeading.CHECK,
         2,
         exit_codes=FINDINGS_OR_UNDECIDED,
         schemas={"audit": "commands.audit.report:Audit", "audit-section": "commands.audit.report:AnySection"},
         pages={"Audit": "commands.audit.page:audit_page", "AuditSection": "commands.audit.page:section_page"},
     ),
-    Command(
+    CommandEntry(
         "make-room",
         "Which pods have to move so that these fit?",
-        Heading.WHAT_IF,
+        HelpHeading.WHAT_IF,
         5,
         schemas={"make-room": "commands.make_room.report:MakeRoom"},
         pages={"MakeRoom": "commands.make_room.page:make_room_page"},
     ),
-    Command(
+    CommandEntry(
         "whatif",
         "What would these changes to the cluster do to its pods?",
-        Heading.WHAT_IF,
+        HelpHeading.WHAT_IF,
         8,
         schemas={"whatif": "commands.whatif.report:WhatIf"},
         pages={"WhatIf": "commands.whatif.page:whatif_page"},
         html_widgets={"WhatIf": "commands.whatif.html_widgets:whatif_widgets"},
     ),
-    Command(
+    CommandEntry(
         "config",
         "Is this KubeSchedulerConfiguration valid, and what does it do?",
-        Heading.CHECK,
+        HelpHeading.CHECK,
         3,
         exit_codes=FINDINGS,
         schemas={"effective-configuration": "reports.configuration:EffectiveConfiguration"},
         pages={"EffectiveConfiguration": "commands.config.page:configuration_page"},
     ),
-    Command(
+    CommandEntry(
         "provision",
         "Which nodes would Karpenter launch for pending pods?",
-        Heading.AUTOSCALERS,
+        HelpHeading.AUTOSCALERS,
         3,
         schemas={"provisioning": "reports.provisioning:Provisioning", "disruption": "reports.disruption:Disruption"},
         pages={
@@ -182,10 +186,10 @@ TABLE = (
             "Disruption": "commands.provision.page:disruption_page",
         },
     ),
-    Command(
+    CommandEntry(
         "wakes",
         "What makes the scheduler retry a refused pod?",
-        Heading.ASK,
+        HelpHeading.ASK,
         3,
         exit_codes=f"Exit codes: 0 answered, or woken, 1 not woken, or missed (--between), {FAILURES}, 5 undecided.",
         schemas={
@@ -202,19 +206,19 @@ TABLE = (
             "WakesBetween": "commands.wakes.page:between_page",
         },
     ),
-    Command(
+    CommandEntry(
         "capacity",
         "How many more of these pods fit, and what stops the next one?",
-        Heading.WHAT_IF,
+        HelpHeading.WHAT_IF,
         2,
         schemas={"capacity": "commands.capacity.report:Capacity"},
         pages={"Capacity": "commands.capacity.page:capacity_page"},
     ),
-    Command("demo", "A short tour of the embedded demo cluster.", Heading.OTHER, 2),
-    Command(
+    CommandEntry("demo", "A short tour of the embedded demo cluster.", HelpHeading.OTHER, 2),
+    CommandEntry(
         "simulate",
         "Where would the pods of these manifests go?",
-        Heading.WHAT_IF,
+        HelpHeading.WHAT_IF,
         1,
         schemas={
             "simulation": "commands.simulate.report:SimulationReport",
@@ -226,43 +230,43 @@ TABLE = (
         },
         html_widgets={"Simulation": "commands.simulate.html_widgets:simulation_widgets"},
     ),
-    Command(
+    CommandEntry(
         "version",
         "Print the versions of kschedctl, of what it replays, and of the cluster.",
-        Heading.CLUSTER,
+        HelpHeading.CLUSTER,
         3,
         exit_codes=DONE,
         schemas={"version": "commands.version.report:Version"},
         pages={"Version": "commands.version.page:version_page"},
     ),
-    Command(
+    CommandEntry(
         "help",
         "Help on a command, or on a topic such as rights or ci.",
-        Heading.OTHER,
+        HelpHeading.OTHER,
         5,
         exit_codes=DONE_WITHOUT_CLUSTER,
     ),
-    Command(
+    CommandEntry(
         "versions",
         "What differs between versions of kube-scheduler?",
-        Heading.CLUSTER,
+        HelpHeading.CLUSTER,
         4,
         exit_codes=DONE_WITHOUT_CLUSTER,
         schemas={"version-changes": "commands.versions.report:VersionChanges"},
         pages={"VersionChanges": "commands.versions.page:version_changes_page"},
     ),
-    Command(
+    CommandEntry(
         "scale",
         "What would the Cluster Autoscaler do next, and why not more?",
-        Heading.AUTOSCALERS,
+        HelpHeading.AUTOSCALERS,
         2,
         schemas={"scale-up": "reports.scale_up:ScaleUp", "scale-down": "reports.scale_down:ScaleDown"},
         pages={"ScaleUp": "commands.scale.page:scale_up_page", "ScaleDown": "commands.scale.page:scale_down_page"},
     ),
-    Command(
+    CommandEntry(
         "lint",
         "What in manifests, or in a cluster, breaks scheduling?",
-        Heading.CHECK,
+        HelpHeading.CHECK,
         1,
         exit_codes=FINDINGS,
         schemas={
@@ -277,18 +281,18 @@ TABLE = (
             "LintRule": "commands.lint.page:rule_page",
         },
     ),
-    Command(
+    CommandEntry(
         "pools",
         "Which node pools are there, and what is free on their nodes?",
-        Heading.AUTOSCALERS,
+        HelpHeading.AUTOSCALERS,
         1,
         schemas={"node-pools": "commands.pools.report:NodePools"},
         pages={"NodePools": "commands.pools.page:pools_page"},
     ),
-    Command(
+    CommandEntry(
         "snapshot",
         "Save what scheduling reads of a cluster to a file; show and compare such files.",
-        Heading.CLUSTER,
+        HelpHeading.CLUSTER,
         1,
         exit_codes=f"Exit codes: 0 done, or no difference, 1 a difference (diff), {FAILURES}.",
         schemas={
@@ -300,10 +304,10 @@ TABLE = (
             "SnapshotDiff": "commands.snapshot.page:diff_page",
         },
     ),
-    Command(
+    CommandEntry(
         "explain",
         "Why is this pod Pending? Or: why are these?",
-        Heading.ASK,
+        HelpHeading.ASK,
         1,
         schemas={
             "explanation": "commands.explain.report:Explanation",
@@ -323,5 +327,7 @@ TABLE = (
             "PendingPods": "commands.explain.html_widgets:pending_widgets",
         },
     ),
-    Command("completion", "Print the completion script of a shell.", Heading.OTHER, 4, exit_codes=DONE_WITHOUT_CLUSTER),
+    CommandEntry(
+        "completion", "Print the completion script of a shell.", HelpHeading.OTHER, 4, exit_codes=DONE_WITHOUT_CLUSTER
+    ),
 )

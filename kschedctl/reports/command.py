@@ -1,4 +1,4 @@
-"""An entry of the table of commands, in kschedctl/commands/table.py.
+"""The entries of the table of commands, in kschedctl/commands/table.py.
 
 The struct stands below the commands so that the help, the renderers and the schemas can read the table.
 """
@@ -15,7 +15,7 @@ FAILURES = "2 usage or input, 3 cluster unreachable, 4 a bug"
 EXIT_CODES = f"Exit codes: 0 schedules, 1 does not schedule, {FAILURES}, 5 undecided."
 
 
-class Heading(StrEnum):
+class HelpHeading(StrEnum):
     """A heading of `kschedctl --help`, in the order in which the help prints the headings."""
 
     ASK = "Ask"
@@ -26,13 +26,16 @@ class Heading(StrEnum):
     OTHER = "Other"
 
 
-class Command(Struct, frozen=True):
-    """A command. References to code are `module:name`, with the module's path below the package kschedctl."""
+class CommandEntry(Struct, frozen=True):
+    """An entry of the table of commands.
+
+    References to code are `module:name`, with the module's path below the package kschedctl.
+    """
 
     name: str
     summary: str
     """The question that the command answers, in one line of the help."""
-    heading: Heading
+    heading: HelpHeading
     place: int
     """The command's position below its heading in the help, counted from 1."""
     exit_codes: str = EXIT_CODES
@@ -49,10 +52,10 @@ class Command(Struct, frozen=True):
         return self.name.replace("-", "_")
 
 
-def all_commands() -> tuple[Command, ...]:
+def all_commands() -> tuple[CommandEntry, ...]:
     """Return the table of commands, in its own order.
 
     The table is imported by name because it stands in the layer above all callers.
     """
-    table: tuple[Command, ...] = import_module("kschedctl.commands.table").TABLE
+    table: tuple[CommandEntry, ...] = import_module("kschedctl.commands.table").TABLE
     return table

@@ -1,6 +1,6 @@
-"""Commands ask nothing but the library: whoever answers them is a function of kschedctl, or what it is made of.
+"""A command calls library functions: those of kschedctl, or others of a command's package.
 
-``browse`` alone asks studies, as it keeps a scheduler between its screens; it writes no document.
+Only ``browse`` calls analyses, as it keeps a scheduler between its screens. It writes no document.
 """
 
 from __future__ import annotations
@@ -17,12 +17,23 @@ import pytest
 import kschedctl
 from kschedctl.reports.summary import Report
 
-FOLDER = Path(kschedctl.__file__).parent / "cli"
-ANSWERING = ("studies", "lint", "admission", "autoscaling", "descheduling", "scheduler")
+FOLDER = Path(kschedctl.__file__).parent
+ANSWERING = ("commands", "fixes", "replay", "lint", "admission", "autoscaling", "descheduling", "scheduler")
 """The layers where questions are answered."""
-NO_ANSWERS = {"rule_list", "rule_report", "ask_each"}
-"""The rules of lint, which the program tells of itself; and what passes a question on for each of several snapshots."""
-FILES = sorted(file for file in FOLDER.rglob("*.py") if "browse" not in file.parent.parts)
+NO_ANSWERS = {"rule_list", "rule_report", "ask_each", "explanations", "report_named_elsewhere", "summary"}
+"""What lint says of its own rules, what asks for each of several snapshots, and what puts several answers together."""
+LIBRARY = {
+    *(f"kschedctl.commands.{folder.name}" for folder in (FOLDER / "commands").iterdir()),
+    "kschedctl.commands.explain.one_pod",
+    "kschedctl.commands.explain.pending_pods",
+}
+"""The modules of library functions."""
+FILES = sorted(
+    file
+    for pattern in ("cli/**/*.py", "commands/*/command.py")
+    for file in FOLDER.glob(pattern)
+    if "browse" not in file.parent.parts
+)
 PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.WHERE}
 
 
@@ -32,9 +43,11 @@ def used(source: str) -> Iterator[tuple[str, object]]:
     for node in ast.walk(tree):
         if not (isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kschedctl.")):
             continue
-        if node.module.split(".")[1] not in ANSWERING:
+        if node.module.split(".")[1] not in ANSWERING or node.module in LIBRARY:
             continue
         for alias in node.names:
+            if f"{node.module}.{alias.name}" in LIBRARY:
+                continue
             value = getattr(import_module(node.module), alias.name, None)
             if value is None:
                 value = import_module(f"{node.module}.{alias.name}")
@@ -74,7 +87,7 @@ def test_a_command_asks_functions_of_the_library(file: Path) -> None:
     ("source", "found"),
     [
         ("from kschedctl.commands.wakes.many import wake_ups_of_many", ["wake_ups_of_many"]),
-        ("from kschedctl.studies import capacity as study\nstudy.run_trial()", []),
+        ("from kschedctl.commands import capacity as library\nlibrary.run_trial()", []),
         ("from kschedctl.commands.simulate.following import rollout\nrollout.follow_rollout()", ["follow_rollout"]),
         ("from kschedctl.commands.simulate import simulate", []),
         ("from kschedctl.commands.explain.attempt import explain_stand_in", ["explain_stand_in"]),

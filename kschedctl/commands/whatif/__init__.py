@@ -1,7 +1,7 @@
 """``whatif``: what would these changes to the cluster do to its pods?
 
 The analysis is in this module; the steps are in ``kschedctl/replay/scenarios``. ``fates`` compares the pods before and
-after, ``causes`` says which step is to blame, ``replacement`` compares scores.
+after, ``causes`` says which step is to blame, ``rescheduling`` compares scores.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kschedctl.commands.simulate import deploy, prepare, refused_in
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explained
 from kschedctl.commands.whatif.fates import fates, message_changes, new_messages, pod_changes
-from kschedctl.commands.whatif.replacement import replacement
 from kschedctl.commands.whatif.report import StepReport, WhatIf
+from kschedctl.commands.whatif.rescheduling import replacement
 from kschedctl.commands.whatif.zones import zone_balance
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits

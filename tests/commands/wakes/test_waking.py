@@ -47,7 +47,7 @@ def test_the_words_have_the_figures_that_the_hints_need() -> None:
     waiting = pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
     found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
     assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
-    assert found["NodeResourcesFit"][0] == "any pod leaves a node (this one fits where 1500m cpu are free then)"
+    assert found["NodeResourcesFit"][0] == "any pod leaves a node (this one fits where 1500m cpu is free then)"
     assert "a node is added that offers 1500m cpu" in found["NodeResourcesFit"]
 
 
@@ -100,7 +100,7 @@ def test_words_of_hints_before_1_32(version: str, of_affinity: list[str]) -> Non
     assert words(found, "d/p") == {
         "NodeAffinity": [f"a node is added, or changes, that has label disktype=ssd{TAKES}"],
         "NodeResourcesFit": [
-            "any pod leaves a node (this one fits where 2 cpu are free then)",
+            "any pod leaves a node (this one fits where 2 cpu is free then)",
             f"a node is added, or changes, that offers 2 cpu{TAKES}",
         ],
     }

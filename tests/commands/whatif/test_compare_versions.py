@@ -9,7 +9,7 @@ import pytest
 from small import Json, node, pod, replica
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.whatif import replacement, versions, whatif
+from kschedctl.commands.whatif import rescheduling, versions, whatif
 from kschedctl.commands.whatif.report import PodsElsewhere, Replacement
 from kschedctl.errors import ConfigurationError, UsageError
 from kschedctl.scheduler.framework import PluginError
@@ -98,14 +98,14 @@ def owner(name: str) -> Json:
 
 def test_of_too_many_some_of_each_workload_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    nodes = replacement._Asked.nodes
+    nodes = rescheduling._Asked.nodes
 
     def noted(self: Any, position: Any, unknown: Any) -> Any:
         asked.append(self.view.pods.objects[position].key)
         return nodes(self, position, unknown)
 
-    monkeypatch.setattr(replacement, "MOST_ASKED", 4)
-    monkeypatch.setattr(replacement._Asked, "nodes", noted)
+    monkeypatch.setattr(rescheduling, "MOST_ASKED", 4)
+    monkeypatch.setattr(rescheduling._Asked, "nodes", noted)
     found = whatif(two_of_each(), None, versions(("1.35", "1.36"))).replacement
     assert found is not None
     assert (found.running, found.asked) == (6, 4)
@@ -115,7 +115,7 @@ def test_of_too_many_some_of_each_workload_are_asked_about(monkeypatch: pytest.M
 def test_what_is_known_when_the_user_stops_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The third pod takes too long."""
     asked: list[object] = []
-    nodes = replacement._Asked.nodes
+    nodes = rescheduling._Asked.nodes
 
     def patience(self: Any, position: Any, unknown: Any) -> Any:
         asked.append(position)
@@ -123,8 +123,8 @@ def test_what_is_known_when_the_user_stops_is_told(monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
         return nodes(self, position, unknown)
 
-    monkeypatch.setattr(replacement, "ASKED_AT_ONCE", 1)
-    monkeypatch.setattr(replacement._Asked, "nodes", patience)
+    monkeypatch.setattr(rescheduling, "ASKED_AT_ONCE", 1)
+    monkeypatch.setattr(rescheduling._Asked, "nodes", patience)
     report = whatif(two_of_each(), None, versions(("1.35", "1.36")))
     assert report.interrupted
     assert report.replacement is not None

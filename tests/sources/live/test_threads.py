@@ -16,7 +16,7 @@ from api_server import Response, kubeconfig, replayed, serving
 STARTS = """
 import os, sys
 import kubernetes
-import kschedctl.commands.explain.one_pod, kschedctl.commands.AUTOSCALERS
+import kschedctl.commands.explain.one_pod, kschedctl.commands.provision, kschedctl.commands.scale
 import kschedctl.sources.live.connection, kschedctl.sources.live.reading
 
 def start():
