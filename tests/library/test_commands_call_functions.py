@@ -20,7 +20,11 @@ from kschedctl.reports.summary import Report
 FOLDER = Path(kschedctl.__file__).parent
 ANSWERING = ("commands", "fixes", "replay", "lint", "admission", "autoscaling", "descheduling", "scheduler")
 """The layers where questions are answered."""
-NO_ANSWERS = {"rule_list", "rule_report", "ask_each", "explanations", "report_named_elsewhere", "summary"}
+NO_ANSWERS = {
+    *("rule_list", "rule_report"),
+    "ask_each",
+    *("explanations", "summary", "report_named_elsewhere", "report_new_resources"),
+}
 """What lint says of its own rules, what asks for each of several snapshots, and what puts several answers together."""
 LIBRARY = {
     *(f"kschedctl.commands.{folder.name}" for folder in (FOLDER / "commands").iterdir()),
