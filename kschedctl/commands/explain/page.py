@@ -38,10 +38,10 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
 from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.sections import ROOMY, caveats, marked_verdict, searched_lines, upstream_fault_lines
 from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.render.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
 from kschedctl.reports.changed_answer import ChangedAnswer
 from kschedctl.reports.columns import Column, Tone
 

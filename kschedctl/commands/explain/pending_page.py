@@ -22,7 +22,6 @@ from kschedctl.render.page import (
     section,
     verdict_words,
 )
-from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
 from kschedctl.render.plots.plot import Plot, bars, uneven
 from kschedctl.render.sections import (
     VERDICTS,
@@ -34,6 +33,7 @@ from kschedctl.render.sections import (
     upstream_fault_lines,
 )
 from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.render.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
 from kschedctl.reports.columns import Column, Tone
 
 GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3

@@ -19,9 +19,9 @@ from kschedctl.render.page import (
     section,
     verdict_words,
 )
-from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_section
 from kschedctl.render.sections import caveats, interruption, marked_verdict, next_section, refused
 from kschedctl.render.tables import Row, table_of
+from kschedctl.render.waiting_elsewhere import waiting_elsewhere_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedy import OWNERS
 from kschedctl.reports.unknown import VERDICT, reasons, unless

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.pages.still_pending import still_pending_table
+from kschedctl.render.still_pending import still_pending_table
 from kschedctl.render.tables import listed, numbers, table_of
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.scale_down import NodeKeepers, NodeRemoval, ScaleDown

@@ -17,7 +17,6 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.waiting_elsewhere import waiting_elsewhere_section
 from kschedctl.render.sections import (
     before_and_after,
     caveats,
@@ -30,6 +29,7 @@ from kschedctl.render.sections import (
     variation_section,
 )
 from kschedctl.render.tables import listed
+from kschedctl.render.waiting_elsewhere import waiting_elsewhere_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
