@@ -164,7 +164,7 @@ class Collector:
         return self._nodes.nodes(items) if kind == "Node" else [without_type(kind, item) for item in items]
 
     def add(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
-        """Add what was checked."""
+        """Add objects of one kind, which have passed all checks, and note the file that they come from."""
         kept = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
             self._pods.extend(objects)

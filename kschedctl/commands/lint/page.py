@@ -57,7 +57,7 @@ def _fixed(report: Findings) -> Page:
 
 
 def _by_rule(report: Findings) -> Page:
-    """Where some rule has found more than one thing: how often each did, and what it is about."""
+    """Return a table with the number of findings of each rule, or nothing if no rule has several findings."""
     if len(report.findings) == len(report.rules):
         return ()
     often = Counter((finding.severity, finding.rule) for finding in report.findings)

@@ -173,7 +173,7 @@ class WhatIf(Report, frozen=True):
         return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
 
     def gate_problems(self) -> list[GateProblem]:
-        """Return the pods that lose their node."""
+        """Return a problem for each pod that the changes leave without a node, for a CI gate to report."""
         return [
             GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")
             for change in self.changes

@@ -119,7 +119,7 @@ def _daemon(pod: Pod, source: str, node: str) -> Pod:
 
 
 def _repinned(affinity: Affinity | None, source: str, node: str) -> Affinity | None:
-    """The affinity of a DaemonSet's pod, which names its node, with another node."""
+    """Return the affinity of a DaemonSet's pod with ``node`` in place of ``source``, which it requires by name."""
     own = affinity.node_affinity if affinity else None
     required = own.required_during_scheduling_ignored_during_execution if own else None
     if affinity is None or own is None or required is None:

@@ -48,7 +48,7 @@ class Tiers:
 
     @cached_property
     def services(self) -> list[tuple[str, ...]]:
-        """(T,): the Services that pods are behind, as ``namespace/name``."""
+        """Return the Services that select the pods of each distinct PodInfo (T,), as ``namespace/name``."""
         by_label: dict[tuple[str, str, str], list[Service]] = {}
         for service in self.view.cluster.services:
             if service.spec.selector:
