@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kschedctl.api.field_errors import go_json, quote
+from kschedctl.api.field_errors import dump_go_json, go_quote
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN
 from kschedctl.errors import InputError
 
@@ -149,7 +149,7 @@ def from_label_selector(label_selector: LabelSelector | None) -> Selector:
     requirements = [requirement(key, EQUALS, (value,)) for key, value in sorted(label_selector.match_labels.items())]
     for expression in label_selector.match_expressions:
         if expression.operator not in _API_OPERATORS:
-            raise SelectorError(f"{quote(expression.operator)} is not a valid label selector operator")
+            raise SelectorError(f"{go_quote(expression.operator)} is not a valid label selector operator")
         values = expression.values or None
         requirements.append(requirement(expression.key, _API_OPERATORS[expression.operator], values))
     return selector(requirements)
@@ -232,12 +232,12 @@ def child(path: str, name: str) -> str:
 
 def invalid(path: str, value: str | Sequence[str] | None, problem: str) -> str:
     """An "Invalid value" error; a list that is absent shows as null, as in Go."""
-    return f"{path}: Invalid value: {quote(value) if isinstance(value, str) else go_json(value)}: {problem}"
+    return f"{path}: Invalid value: {go_quote(value) if isinstance(value, str) else dump_go_json(value)}: {problem}"
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
     """An "Unsupported value" error."""
-    return f"{path}: Unsupported value: {go_json(value)}: supported values: {', '.join(map(quote, supported))}"
+    return f"{path}: Unsupported value: {dump_go_json(value)}: supported values: {', '.join(map(go_quote, supported))}"
 
 
 def aggregate(errors: Iterable[str]) -> str:

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows
-from kschedctl.api.columns import TextColumn, Texts, joined, texts_column, times_column, uids_column
+from kschedctl.api.columns import (
+    InternedTexts,
+    TextColumn,
+    build_time_column,
+    build_uid_column,
+    concatenate_columns,
+    intern_texts,
+)
 from kschedctl.api.container_states import NOT_HELD, ContainersTold, with_states
 from kschedctl.api.objects import Condition, Pod, PodStatus
 
@@ -56,26 +63,26 @@ class OwnColumns(NamedTuple):
     """
 
     uids: TextColumn
-    node: Texts
+    node: InternedTexts
     created: TextColumn
     started: TextColumn
     scheduled: TextColumn
-    disrupted: Texts
-    message: Texts
-    refusal: Texts
-    containers: Texts
+    disrupted: InternedTexts
+    message: InternedTexts
+    refusal: InternedTexts
+    containers: InternedTexts
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]]) -> OwnColumns:
         """From a list a column, in the order of OwnTexts."""
-        makers = (uids_column, texts_column, *[times_column] * 3, *[texts_column] * 4)
+        makers = (build_uid_column, intern_texts, *[build_time_column] * 3, *[intern_texts] * 4)
         columns: Any = [make(column) for make, column in zip(makers, texts, strict=True)]
         return cls(*columns)
 
     @classmethod
     def joined(cls, parts: Sequence[OwnColumns]) -> OwnColumns:
         """One below the other."""
-        columns: Any = [joined(column) for column in zip(*parts, strict=True)]
+        columns: Any = [concatenate_columns(column) for column in zip(*parts, strict=True)]
         return cls(*columns)
 
     @classmethod
@@ -83,7 +90,7 @@ class OwnColumns(NamedTuple):
         """Some rows, in this order, of those that come one below the other; ``parts`` is emptied, which makes room."""
         left = [list(column) for column in zip(*parts, strict=True)]
         parts.clear()
-        columns: Any = [joined(left.pop(0)).take(rows) for _ in cls._fields]
+        columns: Any = [concatenate_columns(left.pop(0)).take(rows) for _ in cls._fields]
         return cls(*columns)
 
     def take(self, rows: Rows) -> OwnColumns:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
-from kschedctl.api.columns import TextColumn, Texts
+from kschedctl.api.columns import InternedTexts, TextColumn
 from kschedctl.api.container_states import without_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_columns import OwnColumns, OwnTexts, with_texts
@@ -51,7 +51,7 @@ class PodTable(Sequence[Pod]):
         return self.columns.uids
 
     @property
-    def node(self) -> Texts:
+    def node(self) -> InternedTexts:
         return self.columns.node
 
     @property
@@ -213,7 +213,7 @@ class PodTable(Sequence[Pod]):
 
     def _make(self, row: int) -> Pod:
         pod = self.templates[self.template[row]]
-        meta, own = pod.metadata, OwnTexts(*(column.of(row) for column in self.columns))
+        meta, own = pod.metadata, OwnTexts(*(column.text_of(row) for column in self.columns))
         made = PodMeta(
             self.names[row],
             meta.namespace,

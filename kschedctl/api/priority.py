@@ -10,7 +10,15 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from kschedctl.api.field_errors import FieldError, Found, Named, forbidden, invalid, not_supported, required
+from kschedctl.api.field_errors import (
+    FieldError,
+    TypedString,
+    ValidationErrors,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
 from kschedctl.errors import InputError
 
@@ -87,7 +95,7 @@ def class_errors(class_: PriorityClass) -> list[FieldError]:
     return [*_value_errors(class_), *_policy_errors(class_.preemption_policy)]
 
 
-def _value_errors(class_: PriorityClass) -> Found:
+def _value_errors(class_: PriorityClass) -> ValidationErrors:
     if class_.metadata.name.startswith(SYSTEM_PREFIX):
         if difference := _differs_from_system(class_):
             reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
@@ -109,8 +117,8 @@ def _differs_from_system(class_: PriorityClass) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if class_.global_default else ""
 
 
-def _policy_errors(policy: str | None) -> Found:
+def _policy_errors(policy: str | None) -> ValidationErrors:
     if policy == "":
         yield required(("preemptionPolicy",))
     elif policy is not None and policy not in POLICIES:
-        yield not_supported(("preemptionPolicy",), Named(policy), POLICIES)
+        yield not_supported(("preemptionPolicy",), TypedString(policy), POLICIES)

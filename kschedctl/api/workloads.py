@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kschedctl.api.decoding import from_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import (
     Affinity,
     LabelSelector,
@@ -344,7 +344,7 @@ def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iter
     """One pod for each node that matches its node selection and whose hard taints it tolerates, pinned by name."""
     spec = with_daemon_tolerations(workload.spec.template.spec)
     template = replace(workload.spec.template, spec=spec)
-    required = required_node_affinity(spec)
+    required = compile_required_node_affinity(spec)
     for node in nodes:
         name = node.metadata.name
         wanted = spec.node_name in ("", name) and required.allows(node.metadata.labels, name)

@@ -16,7 +16,7 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, is_named, kind_of, known_as
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
-from kschedctl.api.newer_versions import fault, left_out, taken
+from kschedctl.api.newer_versions import describe_accepted, describe_skipped, find_unknown_field
 from kschedctl.api.observed.api_server import (
     AS_BY_DEFAULT,
     OPTIONAL_PLUGINS,
@@ -27,7 +27,7 @@ from kschedctl.api.observed.api_server import (
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.operator_resources import custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.versions_read import concerns, is_newer_kind
+from kschedctl.api.versions_read import is_newer_version, is_relevant_kind
 from kschedctl.errors import InputError, UsageError
 
 FIELDS = {kind.name: kind.field for kind in KINDS.values()}
@@ -270,17 +270,17 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
         kind, version = kind_of(document), str(document.get("apiVersion") or "")
         if _is_classic(document, kind):
             gaps |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
-        elif not concerns(kind, version):
+        elif not is_relevant_kind(kind, version):
             if may_create_pods(document) and (resource := custom_resource(document)):
                 by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
         elif not is_named(kind, object_at(document, "metadata").get("name")):
             continue
-        elif not is_newer_kind(kind, version):
+        elif not is_newer_version(kind, version):
             _convert_into(by_kind, document)
         elif gap := read_newer(kind, document, partial(_convert_into, by_kind, document)):
             gaps.setdefault(kind, gap)
         else:
-            warnings[taken(kind, version)] = None
+            warnings[describe_accepted(kind, version)] = None
     return by_kind, gaps, warnings
 
 
@@ -314,14 +314,14 @@ def read_newer(kind: str, document: JsonObject, read: Callable[[], None]) -> Gap
 
     That costs no other object. ``read`` raises InputError.
     """
-    why = fault(kind, without_nulls(document))
+    why = find_unknown_field(kind, without_nulls(document))
     try:
         if not why:
             read()
             return None
     except InputError as error:
         why = error.what
-    return Gap(left_out(str(document["apiVersion"]), why))
+    return Gap(describe_skipped(str(document["apiVersion"]), why))
 
 
 def describe(document: JsonObject) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position, positions_of
+from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.workloads import made_again
@@ -97,7 +97,7 @@ class Unexplained:
 def pending(simulation: Simulation) -> list[Position]:
     """The pods that came without a node, still wait for one and are there to stay."""
     pods, gone = simulation.view.pods, simulation.gone
-    idle = (position for position in positions_of(simulation.view.node < 0) if position not in gone)
+    idle = (position for position in find_positions(simulation.view.node < 0) if position not in gone)
     return [position for position in idle if _waits(pods.objects[position])]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Position, Rows
-from kschedctl.api.columns import TextColumn, microseconds_of
+from kschedctl.api.columns import TextColumn, parse_microseconds
 from kschedctl.api.gangs import GangKey, gangs_of
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
@@ -109,7 +109,7 @@ class PodColumns:
 
     def _moments(self, column: TextColumn, field: str) -> npt.NDArray[np.int64]:
         table = self.objects.table
-        return microseconds_of(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
+        return parse_microseconds(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
 
     @cached_property
     def nominations(self) -> list[int]:

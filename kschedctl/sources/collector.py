@@ -12,7 +12,7 @@ from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, fate, is_named, kind_of, known_as
-from kschedctl.api.newer_versions import taken
+from kschedctl.api.newer_versions import describe_accepted
 from kschedctl.api.observed.api_server import ApiServerInstance, api_server_of
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
 from kschedctl.api.observed.events import is_passed_over
@@ -20,7 +20,7 @@ from kschedctl.api.operator_resources import custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import OF_KARPENTER, POD_HOLDERS, unknown_fields
-from kschedctl.api.versions_read import is_newer_kind, is_read
+from kschedctl.api.versions_read import is_newer_version, is_readable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, read_newer
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
@@ -125,7 +125,7 @@ class Collector:
         elif kind == CONFIGURATION:
             self._configure(document, place)
         elif self.wanted(known_as(kind, version), version, place):
-            newer = is_newer_kind(known_as(kind, version), version)
+            newer = is_newer_version(known_as(kind, version), version)
             (self._newer if newer else self._object)(document, known_as(kind, version), place)
         elif may_create_pods(document) and (resource := custom_resource(document)):
             self.add(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
@@ -141,7 +141,7 @@ class Collector:
             self.look_for_new_fields(document, place)
         elif kind in OF_KARPENTER:
             self._warn_of_fields(document, place)
-        elif kind in AROUND_PODS and not (_has_uid(document) or is_foreign(version) or is_newer_kind(kind, version)):
+        elif kind in AROUND_PODS and not (_has_uid(document) or is_foreign(version) or is_newer_version(kind, version)):
             self.around.append(Manifest(document, place))
 
     def checked(self, kind: str, items: list[Any], where: Callable[[int], Place]) -> list[Any] | PodRows:
@@ -183,7 +183,7 @@ class Collector:
             raise place.error("not a Kubernetes object: it has no kind")
         if kind in ("Table", "Status"):
             raise place.error(f"a {kind} is no object of a cluster", hint="print the objects with -o json or -o yaml")
-        return is_read(kind, version, place.error)
+        return is_readable(kind, version, place.error)
 
     @property
     def gaps(self) -> dict[str, Gap]:
@@ -222,7 +222,7 @@ class Collector:
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
-        elif (said := taken(kind, str(document["apiVersion"]))) not in self.warnings:
+        elif (said := describe_accepted(kind, str(document["apiVersion"]))) not in self.warnings:
             self.warnings.append(said)
 
     def _object(self, document: dict[str, object], kind: str, place: Place) -> None:

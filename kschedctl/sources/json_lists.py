@@ -22,7 +22,7 @@ from kschedctl.api.kinds import known_as
 from kschedctl.api.observed import api_server, autoscaler
 from kschedctl.api.observed.command_lines import ContainerOwner
 from kschedctl.api.operator_resources import is_custom_group
-from kschedctl.api.versions_read import is_newer_kind
+from kschedctl.api.versions_read import is_newer_version
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.documents import decoded
@@ -93,7 +93,7 @@ class ListReader:
             self._collector.skipped[self._kind] += skipped
             self._index += skipped
             return
-        if is_newer_kind(self._known, self._version):
+        if is_newer_version(self._known, self._version):
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
         try:
@@ -176,7 +176,7 @@ class ListReader:
             self._collector.skipped[kind] += 1
             return
         self._kinds.add(kind)
-        if is_newer_kind(kind, version):
+        if is_newer_version(kind, version):
             raise msgspec.ValidationError(version)  # it is looked at field by field
         objects = self._collector.checked(kind, [item_decoder(kind).decode(data)], lambda _: place)
         self._collector.add(kind, objects, place.origin)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kschedctl.api.columns import joined, times_column, uids_column
+from kschedctl.api.columns import build_time_column, build_uid_column, concatenate_columns
 from kschedctl.api.objects import (
     Condition,
     EphemeralVolumeSource,
@@ -151,6 +151,10 @@ def test_what_names_no_namespace_gets_one() -> None:
     ],
 )
 def test_columns_give_back_the_texts_that_they_hold(texts: list[str]) -> None:
-    for column in (times_column(texts), uids_column(texts), joined([times_column(texts), uids_column(texts)])):
+    for column in (
+        build_time_column(texts),
+        build_uid_column(texts),
+        concatenate_columns([build_time_column(texts), build_uid_column(texts)]),
+    ):
         assert column.texts()[-len(texts) :] == texts
-        assert column.of(0) == texts[0]
+        assert column.text_of(0) == texts[0]

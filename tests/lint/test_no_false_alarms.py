@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import PodSpec, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
 from kschedctl.cluster import Cluster
@@ -203,7 +203,7 @@ def test_eligible_nodes_as_a_naive_loop_finds_them(
     facts = ClusterFacts(Cluster.from_objects(documents))
     spec = PodSpec(node_selector=selector, tolerations=tuple(tolerated))
     workload = Workload(Subject("Deployment", "web"), {}, spec, 1)
-    wanted = required_node_affinity(spec)
+    wanted = compile_required_node_affinity(spec)
     expected = [
         wanted.match(node.metadata.labels, node.metadata.name)
         and find_untolerated(node.spec.taints, tolerated, HARD_EFFECTS) is None

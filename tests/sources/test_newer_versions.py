@@ -11,7 +11,7 @@ import pytest
 import kschedctl
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.versions_read import is_newer_kind
+from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import FIELDS, OBSERVED
 from kschedctl.sources.read import read
 
@@ -182,7 +182,7 @@ def test_documents_of_the_library_in_an_older_version() -> None:
     ],
 )
 def test_which_versions_are_newer(kind: str, version: str, expected: bool) -> None:
-    assert is_newer_kind(kind, version) is expected
+    assert is_newer_version(kind, version) is expected
 
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents", "list of pods"])

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from kschedctl.api import objects as api
 from kschedctl.api.field_errors import (
     FieldError,
-    Found,
-    Named,
     Path,
+    TypedString,
+    ValidationErrors,
+    deduplicate,
     duplicate,
-    each_once,
     invalid,
     not_supported,
     required,
@@ -46,7 +46,7 @@ class _ShownBudget(msgspec.Struct, frozen=True, rename="pascal"):
     unhealthy_pod_eviction_policy: str | None
 
 
-def budget(pdb: api.PodDisruptionBudget) -> Found:
+def budget(pdb: api.PodDisruptionBudget) -> ValidationErrors:
     """Upstream: ValidatePodDisruptionBudgetSpec."""
     spec = pdb.spec
     yield from object_meta(pdb.metadata, ("metadata",), names.dns_subdomain)
@@ -58,10 +58,10 @@ def budget(pdb: api.PodDisruptionBudget) -> Found:
     yield from label_selector(spec.selector, (*SPEC, "selector"))
     policy = spec.unhealthy_pod_eviction_policy
     if policy is not None and policy not in EVICTION_POLICIES:
-        yield not_supported((*SPEC, "unhealthyPodEvictionPolicy"), Named(policy), EVICTION_POLICIES)
+        yield not_supported((*SPEC, "unhealthyPodEvictionPolicy"), TypedString(policy), EVICTION_POLICIES)
 
 
-def both_numbers(spec: api.PodDisruptionBudgetSpec) -> Found:
+def both_numbers(spec: api.PodDisruptionBudgetSpec) -> ValidationErrors:
     """A budget may set one of its two numbers; the second is at fault."""
     if spec.min_available is not None and spec.max_unavailable is not None:
         shown = _ShownBudget(
@@ -71,19 +71,19 @@ def both_numbers(spec: api.PodDisruptionBudgetSpec) -> Found:
         yield fault._replace(at=(*SPEC, "maxUnavailable"))
 
 
-def priority_class(class_: api.PriorityClass) -> Found:
+def priority_class(class_: api.PriorityClass) -> ValidationErrors:
     """Upstream: ValidatePriorityClass."""
     yield from _unscoped(class_.metadata)
     yield from class_errors(class_)
 
 
-def persistent_volume_claim(volume_claim: api.PersistentVolumeClaim) -> Found:
+def persistent_volume_claim(volume_claim: api.PersistentVolumeClaim) -> ValidationErrors:
     """Upstream: ValidatePersistentVolumeClaim."""
     yield from object_meta(volume_claim.metadata, ("metadata",), names.dns_subdomain)
     yield from claim(volume_claim.spec, SPEC)
 
 
-def storage_class(class_: written.StorageClass) -> Found:
+def storage_class(class_: written.StorageClass) -> ValidationErrors:
     """Upstream: ValidateStorageClass, of all but its parameters."""
     yield from _unscoped(class_.metadata)
     if class_.provisioner:
@@ -91,14 +91,14 @@ def storage_class(class_: written.StorageClass) -> Found:
     else:
         yield required(("provisioner",))
     if class_.reclaim_policy and class_.reclaim_policy not in RECLAIM_POLICIES:
-        yield not_supported(("reclaimPolicy",), Named(class_.reclaim_policy), RECLAIM_POLICIES)
+        yield not_supported(("reclaimPolicy",), TypedString(class_.reclaim_policy), RECLAIM_POLICIES)
     if class_.volume_binding_mode is not None and class_.volume_binding_mode not in BINDING_MODES:
-        yield not_supported(("volumeBindingMode",), Named(class_.volume_binding_mode), BINDING_MODES)
+        yield not_supported(("volumeBindingMode",), TypedString(class_.volume_binding_mode), BINDING_MODES)
     for i, term in enumerate(class_.allowed_topologies):
         yield from _topology(term, ("allowedTopologies", i, "matchLabelExpressions"))
 
 
-def _topology(term: api.TopologySelectorTerm, path: Path) -> Found:
+def _topology(term: api.TopologySelectorTerm, path: Path) -> ValidationErrors:
     """Upstream: ValidateTopologySelectorTerm."""
     seen = set()
     for i, requirement in enumerate(term.match_label_expressions):
@@ -113,7 +113,7 @@ def _topology(term: api.TopologySelectorTerm, path: Path) -> Found:
         seen.add(requirement.key)
 
 
-def autoscaler(scaler: written.Autoscaler) -> Found:
+def autoscaler(scaler: written.Autoscaler) -> ValidationErrors:
     """Upstream: ValidateHorizontalPodAutoscaler, of its numbers; a minimum of 0 is for who measures other things."""
     spec = scaler.spec
     yield from object_meta(scaler.metadata, ("metadata",), names.dns_subdomain)
@@ -130,7 +130,7 @@ def autoscaler(scaler: written.Autoscaler) -> Found:
             yield required((*SPEC, "scaleTargetRef", field))
 
 
-def _unscoped(meta: api.ObjectMeta) -> Found:
+def _unscoped(meta: api.ObjectMeta) -> ValidationErrors:
     yield from object_meta(replace(meta, namespace=""), ("metadata",), names.dns_subdomain)
 
 
@@ -143,7 +143,7 @@ KINDS: dict[str, type[Struct]] = {
 }
 """Kind -> the struct that ``errors`` takes."""
 
-_RULES: dict[str, Callable[[Any], Found]] = {
+_RULES: dict[str, Callable[[Any], ValidationErrors]] = {
     "PodDisruptionBudget": budget,
     "PriorityClass": priority_class,
     "PersistentVolumeClaim": persistent_volume_claim,
@@ -158,4 +158,4 @@ def errors(kind: str, obj: Struct) -> list[FieldError]:
     >>> [str(error) for error in errors("StorageClass", written.StorageClass(api.ObjectMeta("fast")))]
     ['provisioner: Required value']
     """
-    return each_once(_RULES[kind](obj))
+    return deduplicate(_RULES[kind](obj))

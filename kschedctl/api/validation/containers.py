@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kschedctl.api.field_errors import (
-    Found,
-    Named,
     Path,
+    TypedString,
+    ValidationErrors,
     duplicate,
     forbidden,
     invalid,
@@ -24,7 +24,7 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 
 
-def containers(spec: PodSpec, volumes: Collection[str], path: Path, options: ValidationOptions) -> Found:
+def containers(spec: PodSpec, volumes: Collection[str], path: Path, options: ValidationOptions) -> ValidationErrors:
     """All containers of a spec that stands at the path; ``volumes`` are the names of its volumes."""
     if not spec.containers:
         yield required((*path, "containers"))
@@ -48,7 +48,7 @@ def containers(spec: PodSpec, volumes: Collection[str], path: Path, options: Val
         yield from _host_ports((container,), (*path, "initContainers"))
 
 
-def host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) -> Found:
+def host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) -> ValidationErrors:
     """With host networking a port of a container is the host's. Upstream: validatePodHostNetworkDeps."""
     for i, container in enumerate(spec.containers if spec.host_network else ()):
         for j, port in enumerate(container.ports):
@@ -57,7 +57,7 @@ def host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) ->
                 yield invalid(at, port.host_port, "must match `containerPort` when `hostNetwork` is true")
 
 
-def images(spec: PodSpec, path: Path) -> Found:
+def images(spec: PodSpec, path: Path) -> ValidationErrors:
     """What only pods are asked for, not templates. Upstream: validateContainerOnlyForPod."""
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
@@ -66,7 +66,7 @@ def images(spec: PodSpec, path: Path) -> Found:
                 yield invalid(at, container.image, "must not have leading or trailing whitespace")
 
 
-def _container(container: Container, spec: PodSpec, volumes: Collection[str], path: Path) -> Found:
+def _container(container: Container, spec: PodSpec, volumes: Collection[str], path: Path) -> ValidationErrors:
     if container.name:
         yield from names.check((*path, "name"), container.name, names.dns_label)
     else:
@@ -79,7 +79,7 @@ def _container(container: Container, spec: PodSpec, volumes: Collection[str], pa
     yield from container_resources(container.resources, claims, (*path, "resources"))
 
 
-def _ports(ports: Sequence[Port], path: Path) -> Found:
+def _ports(ports: Sequence[Port], path: Path) -> ValidationErrors:
     """Upstream: validateContainerPorts; a port without a protocol is of TCP by default."""
     seen = set()
     for i, port in enumerate(ports):
@@ -97,15 +97,15 @@ def _ports(ports: Sequence[Port], path: Path) -> Found:
         if port.host_port:
             yield from _port_number(port.host_port, (*at, "hostPort"))
         if port.protocol and port.protocol not in PROTOCOLS:
-            yield not_supported((*at, "protocol"), Named(port.protocol), PROTOCOLS)
+            yield not_supported((*at, "protocol"), TypedString(port.protocol), PROTOCOLS)
 
 
-def _port_number(number: int, path: Path) -> Found:
+def _port_number(number: int, path: Path) -> ValidationErrors:
     if not 1 <= number <= 65535:
         yield invalid(path, number, "must be between 1 and 65535, inclusive")
 
 
-def _host_ports(containers: Sequence[Container], path: Path) -> Found:
+def _host_ports(containers: Sequence[Container], path: Path) -> ValidationErrors:
     """One port of the host twice. Upstream: AccumulateUniqueHostPorts."""
     seen = set()
     for i, container in enumerate(containers):
@@ -116,7 +116,7 @@ def _host_ports(containers: Sequence[Container], path: Path) -> Found:
             seen.add(text)
 
 
-def _mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path) -> Found:
+def _mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path) -> ValidationErrors:
     """Upstream: ValidateVolumeMounts."""
     seen = set()
     for i, mount in enumerate(mounts):
@@ -131,7 +131,9 @@ def _mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path)
         seen.add(mount.mount_path)
 
 
-def _restart_policy(container: Container, path: Path, options: ValidationOptions, init: bool = False) -> Found:
+def _restart_policy(
+    container: Container, path: Path, options: ValidationOptions, init: bool = False
+) -> ValidationErrors:
     """Upstream: validateContainerRestartPolicy, validateInitContainerRestartPolicy."""
     policy, at = container.restart_policy, (*path, "restartPolicy")
     known = RESTART_POLICIES if options.container_restart_rules else ("Always",) if init else None
@@ -140,4 +142,4 @@ def _restart_policy(container: Container, path: Path, options: ValidationOptions
     if known is None:
         yield forbidden(at, "may not be set for non-init containers")
     elif policy not in known:
-        yield not_supported(at, Named(policy), known)
+        yield not_supported(at, TypedString(policy), known)

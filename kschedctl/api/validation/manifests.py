@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kschedctl.api.field_errors import FieldError, Found, Path, each_once
+from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, deduplicate
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation import workloads, written
 from kschedctl.api.validation.options import ValidationOptions
@@ -24,7 +24,7 @@ KINDS: dict[str, type[Struct]] = {
 }
 """Kind -> the struct that ``errors`` takes."""
 
-_RULES: dict[str, Callable[[Any, ValidationOptions], Found]] = {
+_RULES: dict[str, Callable[[Any, ValidationOptions], ValidationErrors]] = {
     "Pod": pod,
     "PodTemplate": workloads.pod_template,
     "Deployment": workloads.deployment,
@@ -43,7 +43,7 @@ def errors(kind: str, manifest: Struct, options: ValidationOptions) -> list[Fiel
     >>> [str(error) for error in errors("Pod", written.Pod(), ValidationOptions())]
     ['metadata.name: Required value: name or generateName is required', 'spec.containers: Required value']
     """
-    return each_once(_RULES[kind](manifest, options))
+    return deduplicate(_RULES[kind](manifest, options))
 
 
 def pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Template, Path]]:

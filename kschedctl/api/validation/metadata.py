@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kschedctl.api.field_errors import FieldError, Found, Path, invalid, required
+from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, invalid, required
 from kschedctl.api.objects import ObjectMeta
 from kschedctl.api.validation import names
 
 _ANNOTATIONS_LIMIT = 256 << 10  # bytes
 
 
-def object_meta(meta: ObjectMeta, path: Path, rule: names.Rule) -> Found:
+def object_meta(meta: ObjectMeta, path: Path, rule: names.Rule) -> ValidationErrors:
     """The metadata of a namespaced object whose name follows this rule.
 
     An object without a namespace goes to the one that is asked for, so that is no fault.
@@ -32,7 +32,7 @@ def object_meta(meta: ObjectMeta, path: Path, rule: names.Rule) -> Found:
     yield from annotation_keys(meta.annotations, (*path, "annotations"))
 
 
-def annotation_keys(annotations: Mapping[str, str], path: Path) -> Found:
+def annotation_keys(annotations: Mapping[str, str], path: Path) -> ValidationErrors:
     """Keys are like those of labels, but may have capitals before the slash."""
     for key in sorted(annotations):
         yield from (invalid(path, key, problem) for problem in names.qualified_name(key.lower()))

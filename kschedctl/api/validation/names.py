@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from kschedctl.api.field_errors import Found, Key, Path, invalid
+from kschedctl.api.field_errors import Key, Path, ValidationErrors, invalid
 from kschedctl.api.labels import DNS_LABEL, DNS_SUBDOMAIN, SUBDOMAIN_ERROR, label_key_errors, label_value_errors
 
 Rule = Callable[[str], list[str]]
@@ -78,17 +78,17 @@ def as_prefix(name: str) -> str:
     return f"{name[:-2]}a" if len(name) > 1 and name.endswith("-") else name
 
 
-def check(path: Path, value: str, rule: Rule) -> Found:
+def check(path: Path, value: str, rule: Rule) -> ValidationErrors:
     """One error for each part of the rule that the value breaks."""
     return (invalid(path, value, problem) for problem in rule(value))
 
 
-def check_all(path: Path, values: Iterable[str], rule: Rule) -> Found:
+def check_all(path: Path, values: Iterable[str], rule: Rule) -> ValidationErrors:
     """One error for each part of the rule that an item of the list breaks, at its index."""
     return (error for i, value in enumerate(values) for error in check((*path, i), value, rule))
 
 
-def labels(label_set: Mapping[str, str], path: Path, at: Path = ()) -> Found:
+def labels(label_set: Mapping[str, str], path: Path, at: Path = ()) -> ValidationErrors:
     """Labels, or a selector that is a map; upstream names the map, not its key, and of a template another than it is.
 
     ``at``: where the map stands, if not at the path.

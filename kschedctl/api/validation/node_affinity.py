@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kschedctl.api.field_errors import Found, Named, Path, forbidden, invalid, required
+from kschedctl.api.field_errors import Path, TypedString, ValidationErrors, forbidden, invalid, required
 from kschedctl.api.objects import (
     NodeAffinity,
     NodeSelector,
@@ -19,7 +19,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def node_affinity(affinity: NodeAffinity, path: Path) -> Found:
+def node_affinity(affinity: NodeAffinity, path: Path) -> ValidationErrors:
     """Upstream: validateNodeAffinity."""
     if (selector := affinity.required_during_scheduling_ignored_during_execution) is not None:
         yield from node_selector(selector, (*path, REQUIRED))
@@ -27,7 +27,7 @@ def node_affinity(affinity: NodeAffinity, path: Path) -> Found:
         yield from preferred_term(term, (*path, PREFERRED, i))
 
 
-def node_selector(selector: NodeSelector, path: Path) -> Found:
+def node_selector(selector: NodeSelector, path: Path) -> ValidationErrors:
     """Upstream: ValidateNodeSelector."""
     at = (*path, "nodeSelectorTerms")
     if not selector.node_selector_terms:
@@ -36,26 +36,26 @@ def node_selector(selector: NodeSelector, path: Path) -> Found:
         yield from _term(term, (*at, i), check_values=True)
 
 
-def preferred_term(term: PreferredSchedulingTerm, path: Path) -> Found:
+def preferred_term(term: PreferredSchedulingTerm, path: Path) -> ValidationErrors:
     """Upstream: ValidatePreferredSchedulingTerms; the syntax of values is not looked at there."""
     yield from weight(term.weight, (*path, "weight"))
     yield from _term(term.preference, (*path, "preference"), check_values=False)
 
 
-def weight(value: int, path: Path) -> Found:
+def weight(value: int, path: Path) -> ValidationErrors:
     """The weight of a preference, for nodes or for other pods."""
     if not 1 <= value <= 100:
         yield invalid(path, value, "must be in the range 1-100")
 
 
-def _term(term: NodeSelectorTerm, path: Path, *, check_values: bool) -> Found:
+def _term(term: NodeSelectorTerm, path: Path, *, check_values: bool) -> ValidationErrors:
     for i, requirement in enumerate(term.match_expressions):
         yield from _requirement(requirement, (*path, "matchExpressions", i), check_values)
     for i, requirement in enumerate(term.match_fields):
         yield from _field_requirement(requirement, (*path, "matchFields", i))
 
 
-def _requirement(requirement: SelectorRequirement, path: Path, check_values: bool) -> Found:
+def _requirement(requirement: SelectorRequirement, path: Path, check_values: bool) -> ValidationErrors:
     values = requirement.values or ()
     yield from _number_of_values(requirement.operator, values, path)
     yield from names.check((*path, "key"), requirement.key, names.qualified_name)
@@ -63,7 +63,7 @@ def _requirement(requirement: SelectorRequirement, path: Path, check_values: boo
         yield from names.check_all((*path, "values"), values, names.label_value)
 
 
-def _number_of_values(operator: str, values: Iterable[str], path: Path) -> Found:
+def _number_of_values(operator: str, values: Iterable[str], path: Path) -> ValidationErrors:
     count = len(tuple(values))
     match operator:
         case "In" | "NotIn":
@@ -76,14 +76,14 @@ def _number_of_values(operator: str, values: Iterable[str], path: Path) -> Found
             if count != 1:
                 yield required((*path, "values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")
         case _:
-            yield invalid((*path, "operator"), Named(operator), UNKNOWN_OPERATOR)
+            yield invalid((*path, "operator"), TypedString(operator), UNKNOWN_OPERATOR)
 
 
-def _field_requirement(requirement: SelectorRequirement, path: Path) -> Found:
+def _field_requirement(requirement: SelectorRequirement, path: Path) -> ValidationErrors:
     """Upstream: ValidateNodeFieldSelectorRequirement."""
     values = requirement.values or ()
     if requirement.operator not in ("In", "NotIn"):
-        yield invalid((*path, "operator"), Named(requirement.operator), UNKNOWN_OPERATOR)
+        yield invalid((*path, "operator"), TypedString(requirement.operator), UNKNOWN_OPERATOR)
     elif len(values) != 1:
         one = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         yield required((*path, "values"), one)

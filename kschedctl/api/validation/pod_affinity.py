@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.api.field_errors import Found, Path, forbidden, invalid, required
+from kschedctl.api.field_errors import Path, ValidationErrors, forbidden, invalid, required
 from kschedctl.api.objects import LabelSelector, PodAffinity, PodAffinityTerm
 from kschedctl.api.validation import names
 from kschedctl.api.validation.node_affinity import PREFERRED, REQUIRED, weight
@@ -14,7 +14,7 @@ WITHOUT_SELECTOR = "must not be specified when labelSelector is not set"
 IN_BOTH = "exists in both matchLabelKeys and labelSelector"
 
 
-def pod_affinity(affinity: PodAffinity, path: Path) -> Found:
+def pod_affinity(affinity: PodAffinity, path: Path) -> ValidationErrors:
     """Affinity or anti-affinity. Upstream: validatePodAffinity, validatePodAntiAffinity."""
     for i, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
         yield from _term(term, (*path, REQUIRED, i))
@@ -24,7 +24,7 @@ def pod_affinity(affinity: PodAffinity, path: Path) -> Found:
         yield from _term(weighted.pod_affinity_term, (*at, "podAffinityTerm"))
 
 
-def _term(term: PodAffinityTerm, path: Path) -> Found:
+def _term(term: PodAffinityTerm, path: Path) -> ValidationErrors:
     """Upstream: validatePodAffinityTerm; it says ``namespace`` where the field is called namespaces."""
     yield from label_selector(term.label_selector, (*path, "labelSelector"))
     yield from label_selector(term.namespace_selector, (*path, "namespaceSelector"))
@@ -37,7 +37,9 @@ def _term(term: PodAffinityTerm, path: Path) -> Found:
     yield from names.check((*path, "topologyKey"), term.topology_key, names.qualified_name)
 
 
-def label_keys(match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, path: Path) -> Found:
+def label_keys(
+    match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, path: Path
+) -> ValidationErrors:
     """matchLabelKeys and mismatchLabelKeys of what stands at the path, with its selector.
 
     The selector of a pod that is created has the requirements that the keys became already, at its end, so that a key

@@ -10,7 +10,16 @@ import msgspec
 from kschedctl.api import objects as api
 from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.defaults import default_pod
-from kschedctl.api.field_errors import Found, Named, Path, duplicate, forbidden, invalid, not_supported, required
+from kschedctl.api.field_errors import (
+    Path,
+    TypedString,
+    ValidationErrors,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from kschedctl.api.priority import POLICIES
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import names
@@ -40,7 +49,7 @@ class _Shown(msgspec.Struct, frozen=True, rename="pascal"):
     resource_claim_template_name: str | None
 
 
-def pod(manifest: Pod, options: ValidationOptions) -> Found:
+def pod(manifest: Pod, options: ValidationOptions) -> ValidationErrors:
     """What is refused when the pod is created."""
     options = options._replace(is_pod=True)
     spec = stored_spec(manifest, options)
@@ -51,7 +60,7 @@ def pod(manifest: Pod, options: ValidationOptions) -> Found:
         yield forbidden(("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared")
 
 
-def template(written: Template, path: Path, options: ValidationOptions) -> Found:
+def template(written: Template, path: Path, options: ValidationOptions) -> ValidationErrors:
     """What is refused in the template of pods; they themselves are looked at once more when they are created."""
     yield from names.labels(written.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
     at = (*path, "metadata", "annotations")
@@ -70,7 +79,7 @@ def stored_spec(written: Template, options: ValidationOptions) -> PodSpec:
     return spec
 
 
-def pod_spec(spec: PodSpec, pod_name: str, path: Path, options: ValidationOptions) -> Found:
+def pod_spec(spec: PodSpec, pod_name: str, path: Path, options: ValidationOptions) -> ValidationErrors:
     """Upstream: ValidatePodSpec; ``pod_name`` is empty for a template."""
     errors, right = volumes(spec.volumes, pod_name, (*path, "volumes"), options)
     yield from errors
@@ -80,7 +89,7 @@ def pod_spec(spec: PodSpec, pod_name: str, path: Path, options: ValidationOption
         yield from pod_resources(spec, (*path, "resources"))
     yield from host_network_ports(spec, path, options)
     if spec.restart_policy not in ("", *RESTART_POLICIES):
-        yield not_supported((*path, "restartPolicy"), Named(spec.restart_policy), RESTART_POLICIES)
+        yield not_supported((*path, "restartPolicy"), TypedString(spec.restart_policy), RESTART_POLICIES)
     yield from names.labels(spec.node_selector, (*path, "nodeSelector"))
     yield from _affinity(spec.affinity, (*path, "affinity"))
     yield from _scheduling_gates(spec.scheduling_gates, (*path, "schedulingGates"))
@@ -94,7 +103,7 @@ def pod_spec(spec: PodSpec, pod_name: str, path: Path, options: ValidationOption
     yield from overhead(spec.overhead, (*path, "overhead"))
 
 
-def _affinity(affinity: api.Affinity | None, path: Path) -> Found:
+def _affinity(affinity: api.Affinity | None, path: Path) -> ValidationErrors:
     if affinity is None:
         return
     if affinity.node_affinity is not None:
@@ -105,12 +114,12 @@ def _affinity(affinity: api.Affinity | None, path: Path) -> Found:
         yield from pod_affinity(affinity.pod_anti_affinity, (*path, "podAntiAffinity"))
 
 
-def _names(spec: PodSpec, path: Path) -> Found:
+def _names(spec: PodSpec, path: Path) -> ValidationErrors:
     if spec.node_name:
         yield from names.check((*path, "nodeName"), spec.node_name, names.dns_subdomain)
 
 
-def _priority_and_classes(spec: PodSpec, path: Path) -> Found:
+def _priority_and_classes(spec: PodSpec, path: Path) -> ValidationErrors:
     if spec.priority_class_name:
         yield from names.check((*path, "priorityClassName"), spec.priority_class_name, names.dns_subdomain)
     if spec.runtime_class_name is not None:
@@ -118,10 +127,10 @@ def _priority_and_classes(spec: PodSpec, path: Path) -> Found:
     if spec.preemption_policy == "":
         yield required((*path, "preemptionPolicy"))
     elif spec.preemption_policy is not None and spec.preemption_policy not in POLICIES:
-        yield not_supported((*path, "preemptionPolicy"), Named(spec.preemption_policy), POLICIES)
+        yield not_supported((*path, "preemptionPolicy"), TypedString(spec.preemption_policy), POLICIES)
 
 
-def _scheduling_gates(gates: Sequence[api.PodSchedulingGate], path: Path) -> Found:
+def _scheduling_gates(gates: Sequence[api.PodSchedulingGate], path: Path) -> ValidationErrors:
     """Upstream: validateSchedulingGates."""
     seen = set()
     for i, gate in enumerate(gates):
@@ -131,7 +140,7 @@ def _scheduling_gates(gates: Sequence[api.PodSchedulingGate], path: Path) -> Fou
         seen.add(gate.name)
 
 
-def _resource_claims(claims: Sequence[api.PodResourceClaim], path: Path) -> Found:
+def _resource_claims(claims: Sequence[api.PodResourceClaim], path: Path) -> ValidationErrors:
     """Upstream: validatePodResourceClaims."""
     seen = set()
     for i, claim in enumerate(claims):
@@ -146,7 +155,7 @@ def _resource_claims(claims: Sequence[api.PodResourceClaim], path: Path) -> Foun
         yield from _source_of_claim(claim, at)
 
 
-def _source_of_claim(claim: api.PodResourceClaim, path: Path) -> Found:
+def _source_of_claim(claim: api.PodResourceClaim, path: Path) -> ValidationErrors:
     """Exactly one of a claim and a template."""
     given = {field: name for attribute, field in _CLAIM_NAMES if (name := getattr(claim, attribute)) is not None}
     shown = _Shown(claim.name, claim.resource_claim_name, claim.resource_claim_template_name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kschedctl.api.field_errors import (
-    Found,
     Key,
-    Named,
     Path,
+    TypedString,
+    ValidationErrors,
     duplicate,
     forbidden,
     invalid,
@@ -48,7 +48,7 @@ _STANDARD = frozenset(
 _ALONE = RequestOptions(use_status=False, pod_level=False, overhead=False)
 
 
-def container_resources(resources: ResourceRequirements, claims: Collection[str], path: Path) -> Found:
+def container_resources(resources: ResourceRequirements, claims: Collection[str], path: Path) -> ValidationErrors:
     """Resources of a container; ``claims`` are the names in spec.resourceClaims.
 
     Upstream: ValidateContainerResourceRequirements.
@@ -57,12 +57,12 @@ def container_resources(resources: ResourceRequirements, claims: Collection[str]
     yield from _claims(resources.claims, claims, (*path, "claims"))
 
 
-def overhead(amounts: Resources, path: Path) -> Found:
+def overhead(amounts: Resources, path: Path) -> ValidationErrors:
     """Upstream: validateOverhead, which takes it for limits and says so."""
     yield from _requirements(ResourceRequirements(limits=amounts), path, of_pod=False)
 
 
-def pod_resources(spec: PodSpec, path: Path) -> Found:
+def pod_resources(spec: PodSpec, path: Path) -> ValidationErrors:
     """Resources of the pod as a whole. Upstream: validatePodResources."""
     resources = spec.resources
     if resources is None:
@@ -76,34 +76,34 @@ def pod_resources(spec: PodSpec, path: Path) -> Found:
         return  # of a container; whoever reads it says so
 
 
-def resource_name(name: str, path: Path) -> Found:
+def resource_name(name: str, path: Path) -> ValidationErrors:
     """The name of a resource of a container. Upstream: validateContainerResourceName."""
     yield from _any_resource_name(name, path)
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(HUGE_PAGES_PREFIX):
-            yield invalid(path, Named(name), "must be a standard resource for containers")
+            yield invalid(path, TypedString(name), "must be a standard resource for containers")
     elif not is_native(name) and not is_extended(name):
-        yield invalid(path, Named(name), "doesn't follow extended resource name standard")
+        yield invalid(path, TypedString(name), "doesn't follow extended resource name standard")
 
 
-def _pod_resource_name(name: str, path: Path) -> Found:
+def _pod_resource_name(name: str, path: Path) -> ValidationErrors:
     """Upstream: validatePodResourceName."""
     if faults := tuple(_any_resource_name(name, path)):
         yield from faults
     elif not is_pod_level(name):
-        yield not_supported(path, Named(name), ("cpu", HUGE_PAGES_PREFIX, "memory"))
+        yield not_supported(path, TypedString(name), ("cpu", HUGE_PAGES_PREFIX, "memory"))
 
 
-def _any_resource_name(name: str, path: Path) -> Found:
+def _any_resource_name(name: str, path: Path) -> ValidationErrors:
     """Upstream: validateResourceName."""
-    faults = [invalid(path, Named(name), problem) for problem in names.qualified_name(name)]
+    faults = [invalid(path, TypedString(name), problem) for problem in names.qualified_name(name)]
     known = name in _STANDARD or name.startswith((HUGE_PAGES_PREFIX, f"requests.{HUGE_PAGES_PREFIX}"))
     if not faults and "/" not in name and not known:
-        faults.append(invalid(path, Named(name), "must be a standard resource type or fully qualified"))
+        faults.append(invalid(path, TypedString(name), "must be a standard resource type or fully qualified"))
     yield from faults
 
 
-def _requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) -> Found:
+def _requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) -> ValidationErrors:
     limits, requests = _readable(resources.limits), _readable(resources.requests)
     for name, amount in sorted(limits.items()):
         yield from _amount(name, amount, (*path, "limits", Key(name)), of_pod)
@@ -128,7 +128,7 @@ def _readable(resources: Resources) -> Quantities:
     return readable
 
 
-def _amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> Found:
+def _amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> ValidationErrors:
     """Upstream: ValidateResourceQuantityValue."""
     yield from _pod_resource_name(name, path) if of_pod else resource_name(name, path)
     if amount < parse("0"):
@@ -137,7 +137,7 @@ def _amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> Found:
         yield invalid(path, str(amount), "must be an integer")
 
 
-def _within_limit(name: str, amount: Quantity, limits: Quantities, path: Path) -> Found:
+def _within_limit(name: str, amount: Quantity, limits: Quantities, path: Path) -> ValidationErrors:
     """Extended resources and huge pages cannot be promised to more than one."""
     overcommit = is_native(name) and not name.startswith(HUGE_PAGES_PREFIX)
     limit = limits.get(name)
@@ -150,7 +150,7 @@ def _within_limit(name: str, amount: Quantity, limits: Quantities, path: Path) -
         yield invalid((*path, "requests"), str(amount), f"must be less than or equal to {name} limit of {limit}")
 
 
-def _whole_pages(name: str, amount: Quantity, path: Path) -> Found:
+def _whole_pages(name: str, amount: Quantity, path: Path) -> ValidationErrors:
     if name.startswith(HUGE_PAGES_PREFIX) and not _is_divisible(name, amount):
         yield invalid(path, str(amount), f"{amount} is not positive integer multiple of {name}")
 
@@ -165,7 +165,7 @@ def _is_divisible(name: str, amount: Quantity) -> bool:
     return whole and amount.value() % page.value() == 0
 
 
-def _claims(claims: Sequence[ContainerResourceClaim], known: Collection[str], path: Path) -> Found:
+def _claims(claims: Sequence[ContainerResourceClaim], known: Collection[str], path: Path) -> ValidationErrors:
     """Upstream: validateResourceClaimNames."""
     used: set[str] = set()
     for i, claim in enumerate(claims):
@@ -188,7 +188,7 @@ def _claims(claims: Sequence[ContainerResourceClaim], known: Collection[str], pa
             yield not_found(at, claim.name, f"must be one of the names in pod.spec.resourceClaims{where}")
 
 
-def _consistent(spec: PodSpec, requests: Quantities, limits: Quantities, path: Path) -> Found:
+def _consistent(spec: PodSpec, requests: Quantities, limits: Quantities, path: Path) -> ValidationErrors:
     """The containers' against those of the pod. Upstream: validatePodResourceConsistency."""
     together = aggregate_container_requests(Pod(PodMeta(), spec), _ALONE)
     for name, amount in sorted(together.items()):
@@ -203,7 +203,7 @@ def _consistent(spec: PodSpec, requests: Quantities, limits: Quantities, path: P
         yield from _below_pod(container, limits, (*path, "containers", i))
 
 
-def _below_pod(container: Container, limits: Quantities, path: Path) -> Found:
+def _below_pod(container: Container, limits: Quantities, path: Path) -> ValidationErrors:
     for name, amount in sorted(_readable(container.resources.limits).items()):
         if name in limits and amount > limits[name]:
             rule = f"must be less than or equal to pod limits of {limits[name]}"

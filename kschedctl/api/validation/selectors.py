@@ -5,7 +5,7 @@ Upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation
 
 from __future__ import annotations
 
-from kschedctl.api.field_errors import Found, Named, Path, forbidden, invalid, required
+from kschedctl.api.field_errors import Path, TypedString, ValidationErrors, forbidden, invalid, required
 from kschedctl.api.objects import LabelSelector, SelectorRequirement
 from kschedctl.api.validation import names
 
@@ -14,7 +14,7 @@ NO_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
 SOME_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 
 
-def label_selector(selector: LabelSelector | None, path: Path) -> Found:
+def label_selector(selector: LabelSelector | None, path: Path) -> ValidationErrors:
     """A selector with all its requirements."""
     if selector is None:
         return
@@ -23,7 +23,7 @@ def label_selector(selector: LabelSelector | None, path: Path) -> Found:
         yield from _requirement(requirement, (*path, "matchExpressions", i))
 
 
-def _requirement(requirement: SelectorRequirement, path: Path) -> Found:
+def _requirement(requirement: SelectorRequirement, path: Path) -> ValidationErrors:
     values = requirement.values or ()
     match requirement.operator:
         case "In" | "NotIn":
@@ -33,6 +33,6 @@ def _requirement(requirement: SelectorRequirement, path: Path) -> Found:
             if values:
                 yield forbidden((*path, "values"), SOME_VALUES)
         case operator:
-            yield invalid((*path, "operator"), Named(operator), UNKNOWN_OPERATOR)
+            yield invalid((*path, "operator"), TypedString(operator), UNKNOWN_OPERATOR)
     yield from names.check((*path, "key"), requirement.key, names.qualified_name)
     yield from names.check_all((*path, "values"), values, names.label_value)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.api.field_errors import Found, Named, Path, duplicate, forbidden, invalid, not_supported, required
+from kschedctl.api.field_errors import (
+    Path,
+    TypedString,
+    ValidationErrors,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.api.validation import names
 from kschedctl.api.validation.options import ValidationOptions
@@ -17,7 +26,7 @@ POLICIES = ("Honor", "Ignore")
 
 def spread_constraints(
     constraints: Sequence[TopologySpreadConstraint], path: Path, options: ValidationOptions
-) -> Found:
+) -> ValidationErrors:
     """All constraints of a pod."""
     for i, constraint in enumerate(constraints):
         at = (*path, i)
@@ -25,7 +34,7 @@ def spread_constraints(
         if not constraint.topology_key:
             yield required((*at, "topologyKey"), "can not be empty")
         if constraint.when_unsatisfiable not in ACTIONS:
-            yield not_supported((*at, "whenUnsatisfiable"), Named(constraint.when_unsatisfiable), ACTIONS)
+            yield not_supported((*at, "whenUnsatisfiable"), TypedString(constraint.when_unsatisfiable), ACTIONS)
         yield from _repeated(constraint, constraints[i + 1 :], at)
         yield from min_domains(constraint, at)
         yield from _policy(constraint.node_affinity_policy, (*at, "nodeAffinityPolicy"))
@@ -34,13 +43,13 @@ def spread_constraints(
         yield from label_selector(constraint.label_selector, (*at, "labelSelector"))
 
 
-def positive(number: int, path: Path) -> Found:
+def positive(number: int, path: Path) -> ValidationErrors:
     """Upstream: ValidatePositiveField."""
     if number <= 0:
         yield invalid(path, number, "must be greater than zero")
 
 
-def min_domains(constraint: TopologySpreadConstraint, path: Path) -> Found:
+def min_domains(constraint: TopologySpreadConstraint, path: Path) -> ValidationErrors:
     """minDomains of the constraint at the path. Upstream: validateMinDomains."""
     if constraint.min_domains is None:
         return
@@ -51,7 +60,7 @@ def min_domains(constraint: TopologySpreadConstraint, path: Path) -> Found:
         yield invalid(at, constraint.min_domains, only)
 
 
-def match_label_keys(constraint: TopologySpreadConstraint, path: Path, options: ValidationOptions) -> Found:
+def match_label_keys(constraint: TopologySpreadConstraint, path: Path, options: ValidationOptions) -> ValidationErrors:
     """matchLabelKeys of the constraint at the path.
 
     Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys; before 1.34, and without the gate
@@ -71,12 +80,14 @@ def match_label_keys(constraint: TopologySpreadConstraint, path: Path, options: 
             yield invalid((*at, i), key, IN_BOTH)
 
 
-def _repeated(constraint: TopologySpreadConstraint, others: Sequence[TopologySpreadConstraint], path: Path) -> Found:
+def _repeated(
+    constraint: TopologySpreadConstraint, others: Sequence[TopologySpreadConstraint], path: Path
+) -> ValidationErrors:
     pair = constraint.topology_key, constraint.when_unsatisfiable
     if pair in ((other.topology_key, other.when_unsatisfiable) for other in others):
         yield duplicate((*path, "{topologyKey, whenUnsatisfiable}"), f"{{{', '.join(pair)}}}")
 
 
-def _policy(policy: str | None, path: Path) -> Found:
+def _policy(policy: str | None, path: Path) -> ValidationErrors:
     if policy is not None and policy not in POLICIES:
-        yield not_supported(path, Named(policy), POLICIES)
+        yield not_supported(path, TypedString(policy), POLICIES)

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from kschedctl.api.field_errors import Found, Named, Path, forbidden, invalid, not_supported
+from kschedctl.api.field_errors import Path, TypedString, ValidationErrors, forbidden, invalid, not_supported
 from kschedctl.api.validation.written import RollingUpdate, Strategy
 
 STRATEGIES = ("Recreate", "RollingUpdate")
@@ -28,7 +28,7 @@ def _shown_update(update: RollingUpdate | None) -> _ShownUpdate | None:
     return None if update is None else _ShownUpdate(update.max_unavailable or 0, update.max_surge or 0)
 
 
-def strategy(update: Strategy, path: Path) -> Found:
+def strategy(update: Strategy, path: Path) -> ValidationErrors:
     """Upstream: ValidateDeploymentStrategy."""
     if update.type not in ("", *STRATEGIES):
         yield not_supported(path, _Shown(update.type, _shown_update(update.rolling_update)), STRATEGIES)
@@ -40,7 +40,7 @@ def strategy(update: Strategy, path: Path) -> Found:
         yield from _rolling_update(update.rolling_update.max_surge, update.rolling_update.max_unavailable, path)
 
 
-def _rolling_update(surge: int | str | None, unavailable: int | str | None, path: Path) -> Found:
+def _rolling_update(surge: int | str | None, unavailable: int | str | None, path: Path) -> ValidationErrors:
     surge = "25%" if surge is None else surge
     unavailable = "25%" if unavailable is None else unavailable
     at = (*path, "rollingUpdate")
@@ -51,7 +51,7 @@ def _rolling_update(surge: int | str | None, unavailable: int | str | None, path
     yield from at_most_all(unavailable, (*at, "maxUnavailable"))
 
 
-def int_or_percent(value: int | str, path: Path) -> Found:
+def int_or_percent(value: int | str, path: Path) -> ValidationErrors:
     """Upstream: ValidatePositiveIntOrPercent."""
     if isinstance(value, int):
         yield from not_negative(value, path)
@@ -61,10 +61,10 @@ def int_or_percent(value: int | str, path: Path) -> Found:
         yield invalid(path, _shown(value), rule)
 
 
-def at_most_all(value: int | str, path: Path) -> Found:
+def at_most_all(value: int | str, path: Path) -> ValidationErrors:
     """Upstream: IsNotMoreThan100Percent."""
     if isinstance(value, str) and value.endswith("%") and _number(value) > 100:
-        yield invalid(path, Named(value), "must not be greater than 100%")
+        yield invalid(path, TypedString(value), "must not be greater than 100%")
 
 
 def _number(value: int | str) -> int:
@@ -74,11 +74,11 @@ def _number(value: int | str) -> int:
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
 
 
-def _shown(value: int | str) -> int | Named:
-    return value if isinstance(value, int) else Named(value)
+def _shown(value: int | str) -> int | TypedString:
+    return value if isinstance(value, int) else TypedString(value)
 
 
-def not_negative(number: int, path: Path) -> Found:
+def not_negative(number: int, path: Path) -> ValidationErrors:
     """Upstream: ValidateNonnegativeField."""
     if number < 0:
         yield invalid(path, number, "must be greater than or equal to 0")

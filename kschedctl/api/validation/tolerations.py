@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kschedctl.api.field_errors import Found, Named, Path, invalid, not_supported
+from kschedctl.api.field_errors import Path, TypedString, ValidationErrors, invalid, not_supported
 from kschedctl.api.labels import parse_int64
 from kschedctl.api.objects import Toleration
 from kschedctl.api.validation import names
@@ -15,14 +15,14 @@ COMPARISONS = ("Lt", "Gt")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def tolerations(written: Iterable[Toleration], path: Path, options: ValidationOptions) -> Found:
+def tolerations(written: Iterable[Toleration], path: Path, options: ValidationOptions) -> ValidationErrors:
     """All tolerations of a pod."""
     for i, toleration in enumerate(written):
         yield from _toleration(toleration, (*path, i), options)
 
 
-def _toleration(toleration: Toleration, path: Path, options: ValidationOptions) -> Found:
-    operator = Named(toleration.operator)
+def _toleration(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
+    operator = TypedString(toleration.operator)
     if toleration.key:
         yield from names.check((*path, "key"), toleration.key, names.qualified_name)
     elif operator != "Exists":
@@ -31,18 +31,18 @@ def _toleration(toleration: Toleration, path: Path, options: ValidationOptions) 
     yield from toleration_seconds(toleration, path)
     yield from _value(toleration, path, options)
     if toleration.effect and toleration.effect not in EFFECTS:
-        yield not_supported((*path, "effect"), Named(toleration.effect), EFFECTS)
+        yield not_supported((*path, "effect"), TypedString(toleration.effect), EFFECTS)
 
 
-def toleration_seconds(toleration: Toleration, path: Path) -> Found:
+def toleration_seconds(toleration: Toleration, path: Path) -> ValidationErrors:
     """tolerationSeconds of the toleration at the path, which delay evictions only."""
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         only = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        fault = invalid((*path, "effect"), Named(toleration.effect), only)
+        fault = invalid((*path, "effect"), TypedString(toleration.effect), only)
         yield fault._replace(at=(*path, "tolerationSeconds"))
 
 
-def _value(toleration: Toleration, path: Path, options: ValidationOptions) -> Found:
+def _value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
     """The operator, and the value that it asks for; upstream blames values that it does not like on the operator."""
     at, value = (*path, "operator"), toleration.value
     match toleration.operator:
@@ -57,12 +57,12 @@ def _value(toleration: Toleration, path: Path, options: ValidationOptions) -> Fo
             if options.comparison_operators:
                 yield from _number(value, (*path, "value"))
             else:
-                yield not_supported(at, Named(comparison), (*OPERATORS, *COMPARISONS))
+                yield not_supported(at, TypedString(comparison), (*OPERATORS, *COMPARISONS))
         case operator:
-            yield not_supported(at, Named(operator), OPERATORS)
+            yield not_supported(at, TypedString(operator), OPERATORS)
 
 
-def _number(value: str, path: Path) -> Found:
+def _number(value: str, path: Path) -> ValidationErrors:
     yield from names.check(path, value, names.decimal_integer)
     if parse_int64(value) is None:
         digits = value.removeprefix("-").removeprefix("+")

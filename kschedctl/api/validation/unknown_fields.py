@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from kschedctl.api.api_versions import group_of
-from kschedctl.api.field_errors import Path, path_text
+from kschedctl.api.field_errors import Path, format_path
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.validation.known_fields import fields_by_type
 
@@ -48,7 +48,7 @@ class UnknownField(NamedTuple):
 
     def __str__(self) -> str:
         shown = tuple(f"{str(step)[:MOST_SHOWN]}…" if len(str(step)) > MOST_SHOWN else step for step in self.path)
-        return f'unknown field "{path_text(shown)}"'
+        return f'unknown field "{format_path(shown)}"'
 
     @property
     def meant(self) -> str:
@@ -115,7 +115,7 @@ def _homes(kind: str) -> dict[str, str]:
     while level:
         for type_name, path in level:
             for name in fields_by_type()[type_name]:
-                homes.setdefault(name, path_text(path) or "the root of the object")
+                homes.setdefault(name, format_path(path) or "the root of the object")
         inner = ((t, (*path, name)) for type_name, path in level for name, t in fields_by_type()[type_name].items())
         level = [(type_name, path) for type_name, path in inner if type_name and type_name not in seen]
         seen |= {type_name for type_name, _ in level}

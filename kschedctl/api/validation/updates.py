@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kschedctl.api import objects as api
-from kschedctl.api.field_errors import FieldError, Found, Path, forbidden, invalid
+from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, forbidden, invalid
 from kschedctl.api.labels import Selector, SelectorError, from_label_selector
 from kschedctl.api.quantity import QuantityError, parse
 
@@ -25,7 +25,7 @@ AMOUNTS = ("requests", "limits")
 Document = Mapping[str, Any]
 
 
-def priority_class(new: api.PriorityClass, old: api.PriorityClass) -> Found:
+def priority_class(new: api.PriorityClass, old: api.PriorityClass) -> ValidationErrors:
     """Upstream: ValidatePriorityClassUpdate."""
     if new.value != old.value:
         yield forbidden(("value",), "may not be changed in an update.")
@@ -34,7 +34,7 @@ def priority_class(new: api.PriorityClass, old: api.PriorityClass) -> Found:
         yield invalid(("preemptionPolicy",), new.preemption_policy or default, IMMUTABLE)
 
 
-def storage_class(new: api.StorageClass, old: api.StorageClass) -> Found:
+def storage_class(new: api.StorageClass, old: api.StorageClass) -> ValidationErrors:
     """Upstream: ValidateStorageClassUpdate; parameters and reclaimPolicy are not read of a cluster."""
     if new.provisioner != old.provisioner:
         yield invalid(("provisioner",), new.provisioner, IMMUTABLE)
@@ -43,7 +43,7 @@ def storage_class(new: api.StorageClass, old: api.StorageClass) -> Found:
         yield invalid(("volumeBindingMode",), new.volume_binding_mode or default, IMMUTABLE)
 
 
-def claim(new: api.PersistentVolumeClaimSpec, old: api.PersistentVolumeClaimSpec) -> Found:
+def claim(new: api.PersistentVolumeClaimSpec, old: api.PersistentVolumeClaimSpec) -> ValidationErrors:
     """Upstream: ValidatePersistentVolumeClaimUpdate; how large the volume is is not read of a cluster."""
     classes = new.storage_class_name, old.storage_class_name
     changed = {
@@ -57,7 +57,7 @@ def claim(new: api.PersistentVolumeClaimSpec, old: api.PersistentVolumeClaimSpec
         yield invalid(("volumeMode",), new.volume_mode or "Filesystem", IMMUTABLE)._replace(at=(*SPEC, "volumeMode"))
 
 
-def selector(new: api.LabelSelector | None, old: Selector) -> Found:
+def selector(new: api.LabelSelector | None, old: Selector) -> ValidationErrors:
     """Upstream: ValidateDeploymentUpdate, ValidateReplicaSetUpdate, ValidateDaemonSetSpecUpdate."""
     compiled = _compiled(new)
     if compiled is not None and set(compiled.requirements) != set(old.requirements):
@@ -69,13 +69,13 @@ def immutable_selector(new: api.LabelSelector | None) -> FieldError:
     return invalid((*SPEC, "selector"), new, IMMUTABLE)
 
 
-def stateful_set_selector(new: api.LabelSelector | None, old: Selector) -> Found:
+def stateful_set_selector(new: api.LabelSelector | None, old: Selector) -> ValidationErrors:
     """Upstream: ValidateStatefulSetUpdate."""
     for fault in selector(new, old):
         yield forbidden(SPEC, STATEFUL_SET)._replace(at=fault.field)
 
 
-def stateful_set(new: Document, old: Document) -> Found:
+def stateful_set(new: Document, old: Document) -> ValidationErrors:
     """What may not change, of both whole specs. Upstream: ValidateStatefulSetUpdate."""
     for field in ("serviceName", "podManagementPolicy"):
         if new.get(field) is not None and new[field] != old.get(field):
@@ -86,7 +86,7 @@ def stateful_set(new: Document, old: Document) -> Found:
         yield forbidden(SPEC, STATEFUL_SET)._replace(at=at or (*SPEC, "volumeClaimTemplates"))
 
 
-def job(new: Document, old: Document) -> Found:
+def job(new: Document, old: Document) -> ValidationErrors:
     """What may not change, of both whole specs; of a suspended Job more may. Upstream: ValidateJobSpecUpdate."""
     indexed = old.get("completionMode") == "Indexed"
     for field in ("completionMode",) if indexed else ("completions", "completionMode"):

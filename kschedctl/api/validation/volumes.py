@@ -8,15 +8,15 @@ import msgspec
 
 from kschedctl.api.field_errors import (
     FieldError,
-    Found,
     Key,
-    Named,
     Path,
+    TypedString,
+    ValidationErrors,
     duplicate,
     forbidden,
+    go_quote,
     invalid,
     not_supported,
-    quote,
     required,
 )
 from kschedctl.api.objects import PersistentVolumeClaimSpec
@@ -77,7 +77,7 @@ def volumes(
     return errors, frozenset(right)
 
 
-def _name(name: str, taken: set[str], path: Path) -> Found:
+def _name(name: str, taken: set[str], path: Path) -> ValidationErrors:
     if name:
         yield from names.check(path, name, names.dns_label)
     else:
@@ -86,7 +86,7 @@ def _name(name: str, taken: set[str], path: Path) -> Found:
         yield duplicate(path, name)
 
 
-def _sources(volume: Volume, pod: str, path: Path, options: ValidationOptions) -> Found:
+def _sources(volume: Volume, pod: str, path: Path, options: ValidationOptions) -> ValidationErrors:
     """Upstream: validateVolumeSource; a volume without a source becomes an emptyDir by default."""
     given = {source: value for source in SOURCES if (value := getattr(volume, _ATTRIBUTES[source])) is not None}
     for number, (source, value) in enumerate(given.items()):
@@ -100,7 +100,7 @@ def _sources(volume: Volume, pod: str, path: Path, options: ValidationOptions) -
             yield required((*path, "image", "reference"))
 
 
-def _missing(source: str, value: object, path: Path) -> Found:
+def _missing(source: str, value: object, path: Path) -> ValidationErrors:
     fields = msgspec.to_builtins(value)
     at = "persistentDisk" if source == "gcePersistentDisk" else source
     for field in _NEEDED.get(source, ()):
@@ -108,7 +108,7 @@ def _missing(source: str, value: object, path: Path) -> Found:
             yield required((*path, at, field))
 
 
-def _ephemeral(volume: Volume, pod: str, path: Path) -> Found:
+def _ephemeral(volume: Volume, pod: str, path: Path) -> ValidationErrors:
     template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
     at = (*path, "ephemeral", "volumeClaimTemplate")
     if template is None:
@@ -118,10 +118,10 @@ def _ephemeral(volume: Volume, pod: str, path: Path) -> Found:
     if pod and volume.name:
         name = f"{pod}-{volume.name}"
         for problem in names.dns_subdomain(name):
-            yield invalid((*path, "name"), volume.name, f"PVC name {quote(name)}: {problem}")
+            yield invalid((*path, "name"), volume.name, f"PVC name {go_quote(name)}: {problem}")
 
 
-def claim(spec: PersistentVolumeClaimSpec, path: Path) -> Found:
+def claim(spec: PersistentVolumeClaimSpec, path: Path) -> ValidationErrors:
     """The spec of a PersistentVolumeClaim. Upstream: ValidatePersistentVolumeClaimSpec."""
     modes = spec.access_modes
     if not modes:
@@ -129,17 +129,17 @@ def claim(spec: PersistentVolumeClaimSpec, path: Path) -> Found:
     yield from label_selector(spec.selector, (*path, "selector"))
     for mode in modes:
         if mode not in ACCESS_MODES:
-            yield not_supported((*path, "accessModes"), Named(mode), ACCESS_MODES)
+            yield not_supported((*path, "accessModes"), TypedString(mode), ACCESS_MODES)
     if "ReadWriteOncePod" in modes and {*modes} & {*ACCESS_MODES[:3]}:
         yield forbidden((*path, "accessModes"), "may not use ReadWriteOncePod with other access modes")
     yield from _storage(spec, (*path, "resources", Key("storage")))
     if spec.storage_class_name:
         yield from names.check((*path, "storageClassName"), spec.storage_class_name, names.dns_subdomain)
     if spec.volume_mode is not None and spec.volume_mode not in VOLUME_MODES:
-        yield not_supported((*path, "volumeMode"), Named(spec.volume_mode), VOLUME_MODES)
+        yield not_supported((*path, "volumeMode"), TypedString(spec.volume_mode), VOLUME_MODES)
 
 
-def _storage(spec: PersistentVolumeClaimSpec, path: Path) -> Found:
+def _storage(spec: PersistentVolumeClaimSpec, path: Path) -> ValidationErrors:
     text = spec.resources.requests.get("storage")
     if text is None:
         yield required(path)

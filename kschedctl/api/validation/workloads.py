@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kschedctl.api.field_errors import Found, Named, Path, invalid, not_supported, required
+from kschedctl.api.field_errors import Path, TypedString, ValidationErrors, invalid, not_supported, required
 from kschedctl.api.labels import SelectorError, from_label_selector
 from kschedctl.api.objects import LabelSelector, PersistentVolumeClaimVolumeSource
 from kschedctl.api.validation import names
@@ -36,19 +36,19 @@ MOST_PARALLEL = 100_000
 _LONGEST_CRON_JOB = 52
 
 
-def pod_template(manifest: PodTemplate, options: ValidationOptions) -> Found:
+def pod_template(manifest: PodTemplate, options: ValidationOptions) -> ValidationErrors:
     """Upstream: ValidatePodTemplate."""
     yield from object_meta(manifest.metadata, ("metadata",), names.dns_subdomain)
     yield from template(manifest.template, ("template",), options)
 
 
-def deployment(workload: Workload, options: ValidationOptions) -> Found:
+def deployment(workload: Workload, options: ValidationOptions) -> ValidationErrors:
     """Upstream: ValidateDeployment."""
     yield from replica_set(workload, options)
     yield from strategy(workload.spec.strategy, (*SPEC, "strategy"))
 
 
-def replica_set(workload: Workload, options: ValidationOptions) -> Found:
+def replica_set(workload: Workload, options: ValidationOptions) -> ValidationErrors:
     """Upstream: ValidateReplicaSet."""
     spec = workload.spec
     yield from object_meta(workload.metadata, ("metadata",), names.dns_subdomain)
@@ -58,13 +58,13 @@ def replica_set(workload: Workload, options: ValidationOptions) -> Found:
     yield from _restarts_always(spec.template)
 
 
-def stateful_set(workload: Workload, options: ValidationOptions) -> Found:
+def stateful_set(workload: Workload, options: ValidationOptions) -> ValidationErrors:
     """Upstream: ValidateStatefulSet; the claims that it makes take the place of volumes of their name."""
     spec, policy = workload.spec, workload.spec.pod_management_policy
     yield from object_meta(workload.metadata, ("metadata",), names.dns_label)
     if policy not in ("", *MANAGEMENT_POLICIES):
         rule = "must be '{}' or '{}'".format(*MANAGEMENT_POLICIES)
-        yield invalid((*SPEC, "podManagementPolicy"), Named(policy), rule)
+        yield invalid((*SPEC, "podManagementPolicy"), TypedString(policy), rule)
     for i, claim_template in enumerate(spec.volume_claim_templates):
         yield from claim(claim_template.spec, (*SPEC, "volumeClaimTemplates", i, "spec"))
     yield from not_negative(spec.replicas, (*SPEC, "replicas"))
@@ -74,7 +74,7 @@ def stateful_set(workload: Workload, options: ValidationOptions) -> Found:
     yield from _restarts_always(spec.template)
 
 
-def daemon_set(workload: Workload, options: ValidationOptions) -> Found:
+def daemon_set(workload: Workload, options: ValidationOptions) -> ValidationErrors:
     """Upstream: ValidateDaemonSet."""
     spec = workload.spec
     yield from object_meta(workload.metadata, ("metadata",), names.dns_subdomain)
@@ -86,7 +86,7 @@ def daemon_set(workload: Workload, options: ValidationOptions) -> Found:
     yield from _restarts_always(spec.template)
 
 
-def replication_controller(controller: ReplicationController, options: ValidationOptions) -> Found:
+def replication_controller(controller: ReplicationController, options: ValidationOptions) -> ValidationErrors:
     """Upstream: ValidateReplicationController; without a selector it gets the labels of its template."""
     spec = controller.spec
     yield from object_meta(controller.metadata, ("metadata",), names.dns_subdomain)
@@ -104,7 +104,7 @@ def replication_controller(controller: ReplicationController, options: Validatio
     yield from _restarts_always(spec.template)
 
 
-def job(workload: Workload, options: ValidationOptions) -> Found:
+def job(workload: Workload, options: ValidationOptions) -> ValidationErrors:
     """Upstream: ValidateJob; its selector is made by the API server, unless it is given by hand."""
     spec, name = workload.spec, workload.metadata.name
     yield from object_meta(workload.metadata, ("metadata",), names.dns_subdomain)
@@ -121,7 +121,7 @@ def job(workload: Workload, options: ValidationOptions) -> Found:
             yield invalid(("metadata", "name"), name, rule)
 
 
-def cron_job(manifest: CronJob, options: ValidationOptions) -> Found:
+def cron_job(manifest: CronJob, options: ValidationOptions) -> ValidationErrors:
     """Upstream: ValidateCronJobCreate; when it runs is not looked at."""
     path: Path = (*SPEC, "jobTemplate", "spec")
     spec, name = manifest.spec.job_template.spec, manifest.metadata.name
@@ -137,7 +137,7 @@ def cron_job(manifest: CronJob, options: ValidationOptions) -> Found:
         yield invalid(("metadata", "name"), name, f"must be no more than {_LONGEST_CRON_JOB} characters")
 
 
-def _job_spec(spec: WorkloadSpec, path: Path, options: ValidationOptions) -> Found:
+def _job_spec(spec: WorkloadSpec, path: Path, options: ValidationOptions) -> ValidationErrors:
     yield from not_negative(spec.parallelism, (*path, "parallelism"))
     yield from not_negative(spec.completions or 0, (*path, "completions"))
     yield from _completion_mode(spec, path)
@@ -146,13 +146,13 @@ def _job_spec(spec: WorkloadSpec, path: Path, options: ValidationOptions) -> Fou
     if policy in ("", "Always"):
         yield required(at, 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
-        yield not_supported(at, Named(policy), ("OnFailure", "Never"))
+        yield not_supported(at, TypedString(policy), ("OnFailure", "Never"))
 
 
-def _completion_mode(spec: WorkloadSpec, path: Path) -> Found:
+def _completion_mode(spec: WorkloadSpec, path: Path) -> ValidationErrors:
     mode = spec.completion_mode
     if mode is not None and mode not in COMPLETION_MODES:
-        yield not_supported((*path, "completionMode"), Named(mode), COMPLETION_MODES)
+        yield not_supported((*path, "completionMode"), TypedString(mode), COMPLETION_MODES)
     if mode != "Indexed":
         return
     if spec.completions is None:
@@ -162,7 +162,7 @@ def _completion_mode(spec: WorkloadSpec, path: Path) -> Found:
         yield invalid((*path, "parallelism"), spec.parallelism, rule)
 
 
-def _selector(selector: LabelSelector | None, kind: str) -> Found:
+def _selector(selector: LabelSelector | None, kind: str) -> ValidationErrors:
     if selector is None:
         yield required((*SPEC, "selector"))
         return
@@ -171,7 +171,7 @@ def _selector(selector: LabelSelector | None, kind: str) -> Found:
         yield invalid((*SPEC, "selector"), selector, f"empty selector is invalid for {kind}")
 
 
-def _selected(spec: WorkloadSpec, options: ValidationOptions, fault: str) -> Found:
+def _selected(spec: WorkloadSpec, options: ValidationOptions, fault: str) -> ValidationErrors:
     """The template, unless the selector is one that nobody can apply."""
     try:
         from_label_selector(spec.selector)
@@ -183,7 +183,7 @@ def _selected(spec: WorkloadSpec, options: ValidationOptions, fault: str) -> Fou
     yield from template(spec.template, (*SPEC, "template"), options)
 
 
-def _matching(spec: WorkloadSpec) -> Found:
+def _matching(spec: WorkloadSpec) -> ValidationErrors:
     """A selector that is missing matches nothing."""
     labels = spec.template.metadata.labels
     try:
@@ -198,10 +198,10 @@ def _is_empty(selector: LabelSelector) -> bool:
     return not selector.match_labels and not selector.match_expressions
 
 
-def _restarts_always(pods: Template) -> Found:
+def _restarts_always(pods: Template) -> ValidationErrors:
     if pods.spec.restart_policy not in ("", "Always"):
         at = (*SPEC, "template", "spec", "restartPolicy")
-        yield not_supported(at, Named(pods.spec.restart_policy), ("Always",))
+        yield not_supported(at, TypedString(pods.spec.restart_policy), ("Always",))
 
 
 def with_claims(spec: WorkloadSpec) -> Template:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.commands.explain.headline import shared_cause
@@ -131,4 +131,4 @@ def _created(pod: Pod) -> tuple[bool, str]:
 
 def _member(pod: Pod, report: Explanation, now: str) -> PendingPod:
     created = pod.metadata.creation_timestamp or ""
-    return PendingPod(pod.key, str(owner_of(pod)), report.headline, report.message, created, age(created, now))
+    return PendingPod(pod.key, str(owner_of(pod)), report.headline, report.message, created, format_age(created, now))

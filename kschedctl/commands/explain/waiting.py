@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.gangs import GangProject, gangs_of
 from kschedctl.api.objects import Condition, Event, Pod
 from kschedctl.api.observed.events import (
@@ -64,13 +64,15 @@ def last_words(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
     if events := _events(pod, audited):
         at, attempts = last_time(events[-1]), sum(map(times_seen, events))
         message = events[-1].message
-        return LastWords(message=message, at=at, age=age(at, audited.now), source=f"event {EVENT}", attempts=attempts)
+        return LastWords(
+            message=message, at=at, age=format_age(at, audited.now), source=f"event {EVENT}", attempts=attempts
+        )
     condition = _condition(pod)
     if condition is None or not condition.message:
         return None
     at = condition.last_transition_time or ""
     return LastWords(
-        message=condition.message, at=at, age=age(at, audited.now), source=f"condition {CONDITION}", attempts=1
+        message=condition.message, at=at, age=format_age(at, audited.now), source=f"condition {CONDITION}", attempts=1
     )
 
 
@@ -216,7 +218,7 @@ def _victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
         node=pod.spec.node_name,
         asked=earlier(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
         due=due,
-        overdue=age(due, audited.now) if late else "",
+        overdue=format_age(due, audited.now) if late else "",
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from kschedctl.admission.node_selector import SELECTOR
 from kschedctl.admission.tolerations import DEFAULTS, WHITELIST
-from kschedctl.api.arrays import Bools, Position, positions_of
+from kschedctl.api.arrays import Bools, Position, find_positions
 from kschedctl.api.copying import replace
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.ownership import owner_of
@@ -137,10 +137,10 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
     gone = np.zeros(len(view.nodes), np.bool_)
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.node]
-    displaced = positions_of(there & made_anew)
-    not_created, refused = _not_created(view, positions_of(there), displaced)
+    displaced = find_positions(there & made_anew)
+    not_created, refused = _not_created(view, find_positions(there), displaced)
     simulation = Simulation(shared.scheduler, view.without(gone), seed=loss.seed, sampling=shared.sampling)
-    simulation.release(positions_of(there))
+    simulation.release(find_positions(there))
     emptied = simulation.view.fork() if loss.in_any_order else None
     if loss.in_any_order:
         displaced = order_of_return(simulation, displaced, Random(loss.seed))

@@ -12,7 +12,7 @@ from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.ownership import Owner
-from kschedctl.api.versions_read import is_read
+from kschedctl.api.versions_read import is_readable
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.objects.manifests import TYPED
@@ -94,7 +94,7 @@ def _cluster_of(manifests: Iterable[Read], gates: FeatureGates) -> DescribedClus
 def _fault(manifest: Read, kind: str) -> str:
     """``field: what is wrong with it``; empty for what can be read."""
     try:
-        is_read(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
+        is_readable(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
         obj = typed(manifest.value, KINDS[kind].struct, _NOWHERE)
         if kind in RESOURCES:
             check_quantities(RESOURCES[kind](obj), lambda: _NOWHERE)

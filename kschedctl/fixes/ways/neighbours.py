@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools, Position, Row, positions_of
+from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
@@ -265,7 +265,7 @@ def _waits(tried: TriedNode, owner: Owner) -> bool:
     view = tried.trial.scheduler.view
 
     def owners() -> frozenset[Owner]:
-        pods = (view.pods.objects[position] for position in positions_of(view.node < 0))
+        pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
         return frozenset(owner_of(pod) for pod in pods if not pod.spec.node_name)
 
     return owner in view.memo("workloads of pods that wait", owners)

@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated, tolerates
@@ -93,7 +93,7 @@ def _is_pool_chosen(tried: TriedNode, taint: Taint) -> bool:
     """
     view = tried.cycle.view
     keys = label_keys_of_node_selection(tried.trial.pod.spec) - {HOSTNAME}
-    selected = allowed(view.nodes, required_node_affinity(tried.cycle.info.spec))
+    selected = allowed(view.nodes, compile_required_node_affinity(tried.cycle.info.spec))
     if not keys or not selected.any():
         return False
     taint_sets, taint_set = view.nodes.taint_sets

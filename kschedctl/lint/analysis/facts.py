@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Position, Row, Rows
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import ObjectMeta, Pod, PodMeta, PodResourceClaim, PodSpec, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.ownership import ADDED_LABELS, Owner, owner_of
 from kschedctl.api.pod_table import NO_PODS
@@ -73,7 +73,7 @@ class ClusterFacts:
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
-            self._masks[key] = node_masks.allowed(self.view.nodes, required_node_affinity(spec))
+            self._masks[key] = node_masks.allowed(self.view.nodes, compile_required_node_affinity(spec))
         return self._masks[key]
 
     def tolerated(self, workload: Workload) -> Bools:

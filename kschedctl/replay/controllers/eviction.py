@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position, positions_of
+from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
 from kschedctl.api.unhealthy_pods import describe_unhealthy, unhealthy_keys
 from kschedctl.errors import InputError
@@ -66,7 +66,7 @@ class Evictions:
         view = self.simulation.view
         unmoved = view.node == self.simulation.scheduler.view.node
         selected = self.simulation.budgets.selected(budget)[view.pods.info] & unmoved
-        positions = (position for position in positions_of(selected) if position not in self.simulation.gone)
+        positions = (position for position in find_positions(selected) if position not in self.simulation.gone)
         return [view.pods.objects[position] for position in positions]
 
     def evict(self, position: Position) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Condition, Event
 from kschedctl.api.observed.events import last_time, times_seen
 from kschedctl.api.observed.failed_creation import (
@@ -138,10 +138,10 @@ class Creations:
         for same in alike.values():
             last = last_time(same[0])
             words, by = api_words(same[0].message), f"event {same[0].reason} of {owner}"
-            yield CreationFailure(words, by, last, age(last, self._now), _tries(same))
+            yield CreationFailure(words, by, last, format_age(last, self._now), _tries(same))
         if condition is not None and in_brief(api_words(condition.message)) not in alike:
             last, by = condition.last_transition_time or "", f"condition {condition.type} of {owner}"
-            yield CreationFailure(api_words(condition.message), by, last, age(last, self._now))
+            yield CreationFailure(api_words(condition.message), by, last, format_age(last, self._now))
 
 
 def unread(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:

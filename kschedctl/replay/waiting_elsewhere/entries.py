@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Condition, ObjectMeta, Pod, PodMeta
 from kschedctl.api.ownership import Owner, controller_of
 from kschedctl.api.pod_table import PodTable
@@ -44,7 +44,7 @@ def entry(
         holders=tuple(holders),
         part_of=tuple(map(str, part_of)),
         created=created,
-        age=age(created, now),
+        age=format_age(created, now),
         exists=bool(metadata.uid) if exists is None else exists,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kschedctl.api.columns import Texts, texts_column
+from kschedctl.api.columns import InternedTexts, intern_texts
 from kschedctl.api.container_states import NOT_HELD, ContainersTold
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
@@ -116,14 +116,14 @@ def _containers(text: str, rewriter: Rewriter) -> str:
 def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
     table, name = PodTable.of(pods), rewriter.name
     columns = table.columns
-    nothing = texts_column([""] * len(table))
+    nothing = intern_texts([""] * len(table))
     return PodTable(
         [rewriter.struct(template) for template in table.templates],
         table.template,
         [name(text) for text in table.names],
         columns._replace(
-            uids=texts_column(map(name, columns.uids.texts())),
-            node=Texts(columns.node.codes, [name(text) for text in columns.node.values]),
+            uids=intern_texts(map(name, columns.uids.texts())),
+            node=InternedTexts(columns.node.codes, [name(text) for text in columns.node.values]),
             message=nothing,
             refusal=nothing,
             containers=columns.containers._replace(

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
-from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, TextColumn, Texts, Times, Uids
+from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, InternedTexts, TextColumn, TimeColumn, UidColumn
 from kschedctl.api.container_states import NOT_HELD
 from kschedctl.api.decoding import from_msgpack
 from kschedctl.api.kinds import KINDS
@@ -151,11 +151,11 @@ def _node_record(nodes: list[Node]) -> _NodeRecord:
 
 def _column(column: TextColumn) -> _Column:
     match column:
-        case Times():
+        case TimeColumn():
             return _Column("times", column.seconds.astype("<i8").tobytes())
-        case Uids():
+        case UidColumn():
             return _Column("uids", column.data)
-        case Texts():
+        case InternedTexts():
             return _Column("texts", _bytes(column.codes), list(column.values))
     raise TypeError(column)
 
@@ -244,13 +244,13 @@ def _others(kind: str, data: bytes) -> tuple[Struct, ...]:
     return decoded
 
 
-def _texts(column: _Column, count: int) -> Texts:
+def _texts(column: _Column, count: int) -> InternedTexts:
     if column.form != "texts":
         raise ValueError(f"a column of {column.form}")
     codes = _ints(column.data)
     _check_codes(codes, len(column.values))
     _check_length(len(codes), count)
-    return Texts(codes, column.values)
+    return InternedTexts(codes, column.values)
 
 
 def _any_column(column: _Column, count: int) -> TextColumn:
@@ -260,10 +260,10 @@ def _any_column(column: _Column, count: int) -> TextColumn:
             _check_length(len(seconds), count)
             if count and not NEVER <= seconds.min() <= seconds.max() <= LATEST:
                 raise ValueError("an invalid time")
-            return Times(seconds)
+            return TimeColumn(seconds)
         case "uids":
             _check_length(len(column.data), count * UID_BYTES)
-            return Uids(column.data)
+            return UidColumn(column.data)
     return _texts(column, count)
 
 

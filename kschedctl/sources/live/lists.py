@@ -22,12 +22,12 @@ from kschedctl.api.api_versions import age, group_of
 from kschedctl.api.decoding import from_builtins, from_json, json_decoder
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS, ReadFor
-from kschedctl.api.newer_versions import fault, left_out
+from kschedctl.api.newer_versions import describe_skipped, find_unknown_field
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.observed.noise import without_noise
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
-from kschedctl.api.versions_read import is_newer_kind
+from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.kinds import item_type
@@ -149,7 +149,7 @@ def _newer_versions(server: Server, kind: str) -> Sequence[str]:
         log.info("versions of %s: %s", group, error)
         return ()
     names = (version.group_version for version in served.versions)
-    return sorted((name for name in names if is_newer_kind(kind, name)), key=age)
+    return sorted((name for name in names if is_newer_version(kind, name)), key=age)
 
 
 def _newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:
@@ -238,7 +238,7 @@ class KindCollector:
 
     def add(self, page: Page) -> int:
         """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError, LeftOutError."""
-        if is_newer_kind(self._kind, self._version):
+        if is_newer_version(self._kind, self._version):
             _check_fields(self._kind, self._version, from_json(page.body, _Documents).items or ())
         elif self._kind in READ_WHOLE:
             for document in from_json(page.body, _Documents).items or ():
@@ -322,13 +322,13 @@ def _check_fields(kind: str, version: str, documents: Iterable[JsonObject]) -> N
     """Raises LeftOutError for a field that is not known here, or of another type."""
     for document in documents:
         whole = without_nulls(document)
-        why = fault(kind, whole)
+        why = find_unknown_field(kind, whole)
         try:
             from_builtins(whole, KINDS[kind].struct)
         except msgspec.ValidationError as error:
             why = why or str(error).replace("`", "")
         if why:
-            raise LeftOutError(left_out(version, why))
+            raise LeftOutError(describe_skipped(version, why))
 
 
 def _version_in(path: str) -> str:
@@ -363,7 +363,7 @@ def _items(page: Page, item: type[Struct]) -> Sequence[Any]:
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
     """One object of a list. Raises ClusterError for what is not of the kind's shape, LeftOutError."""
     with _shape(f"a {kind}", where):
-        if is_newer_kind(kind, listing.version):
+        if is_newer_version(kind, listing.version):
             _check_fields(kind, listing.version, [from_json(body, dict[str, Json])])
         obj: Struct = _decoded(KINDS[kind].struct, body)
         check_made(key_of(obj))

@@ -18,10 +18,10 @@ from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE
-from kschedctl.api.newer_versions import taken
+from kschedctl.api.newer_versions import describe_accepted
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.versions_read import is_newer_kind
+from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     ELSEWHERE,
@@ -178,7 +178,11 @@ def _read_kinds(
         scheduler = replace(scheduler, api_server=read_api_server(server))
     if "ConfigMap" in wishes.also:
         scheduler = replace(scheduler, autoscaler=read_autoscaler(server))
-    newer = (taken(kind, listing.version) for kind, listing in listings.items() if is_newer_kind(kind, listing.version))
+    newer = (
+        describe_accepted(kind, listing.version)
+        for kind, listing in listings.items()
+        if is_newer_version(kind, listing.version)
+    )
     told = (warning for listing, _ in by_kind.values() if listing for warning in listing.warnings)
     warnings = (*scheduler.warnings, *warnings, *newer, *told)
     return Reading(listings, replace(scheduler, gaps=gaps, warnings=warnings), changed)

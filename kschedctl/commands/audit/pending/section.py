@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.gangs import gangs_of
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
@@ -274,7 +274,7 @@ def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods
         reason=first.reason,
         pods=tuple(waiting.pod.key for waiting in group),
         workloads=tuple(dict.fromkeys(str(owner_of(waiting.pod)) for waiting in group)),
-        age=age(first.pod.metadata.creation_timestamp, audited.now),
+        age=format_age(first.pod.metadata.creation_timestamp, audited.now),
         example=_example(first),
         last_said=first.said,
         gates=gates_of(first.pod) if first.cause == "gated" else (),
@@ -331,7 +331,7 @@ def _severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedClus
 
 def _since(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
     """How long it waits, and of one that fits what the scheduler said of it last."""
-    waits = age(first.pod.metadata.creation_timestamp, audited.now)
+    waits = format_age(first.pod.metadata.creation_timestamp, audited.now)
     if waits:
         yield f"waits for {waits}"
     if first.cause == "stuck" and first.said:

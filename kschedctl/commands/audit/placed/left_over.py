@@ -44,16 +44,16 @@ def _refused(table: PodTable, reason: str, rows: list[int], gone: int) -> Refuse
     if not rows:
         return RefusedPods(reason=reason, pods=0, gone=gone)
     columns = table.columns
-    latest = max(rows, key=lambda row: columns.started.of(row) or columns.created.of(row))
-    nodes = Counter(columns.node.of(row) for row in rows)
+    latest = max(rows, key=lambda row: columns.started.text_of(row) or columns.created.text_of(row))
+    nodes = Counter(columns.node.text_of(row) for row in rows)
     return RefusedPods(
         reason=reason,
         pods=len(rows),
         gone=gone,
         nodes=tuple(name for name, _ in nodes.most_common(SHOWN)),
         examples=tuple(table[row].key for row in rows[:SHOWN]),
-        last=columns.started.of(latest) or columns.created.of(latest),
-        message=columns.message.of(latest),
+        last=columns.started.text_of(latest) or columns.created.text_of(latest),
+        message=columns.message.text_of(latest),
     )
 
 
@@ -72,7 +72,7 @@ def orphaned(cluster: Cluster) -> Iterator[OrphanedPods]:
 def _orphaned(table: PodTable, rows: Rows) -> OrphanedPods:
     templates = [table.templates[number] for number in table.template[rows].tolist()]
     return OrphanedPods(
-        node=table.node.of(int(rows[0])),
+        node=table.node.text_of(int(rows[0])),
         pods=len(rows),
         leaving=sum(template.metadata.deletion_timestamp is not None for template in templates),
         examples=tuple(table[row].key for row in rows[:SHOWN].tolist()),

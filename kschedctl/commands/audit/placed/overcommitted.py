@@ -61,7 +61,7 @@ def _pods(view: Fork, row: Row, column: int) -> Iterator[_Pod]:
     columns = table.columns
     for position in view.pods_on(row):
         place = int(view.pods.objects.rows[position])
-        at = columns.scheduled.of(place) or columns.started.of(place)
+        at = columns.scheduled.text_of(place) or columns.started.text_of(place)
         yield _Pod(position, int(view.requests[view.pods.info[position], column]), at, _moment(at))
 
 

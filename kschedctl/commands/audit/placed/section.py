@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.arrays import Rows
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import alike
@@ -266,7 +266,7 @@ def _of_orphaned(orphaned: OrphanedPods) -> Finding:
 def _of_refused(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
     parts = []
     if refused_pods.pods:
-        ago = age(refused_pods.last, audited.now)
+        ago = format_age(refused_pods.last, audited.now)
         last = f", the last {ago} ago" if ago else ""
         parts.append(f"{counted(refused_pods.pods, 'pod')} failed{last}, on {', '.join(refused_pods.nodes)}")
     if refused_pods.gone:

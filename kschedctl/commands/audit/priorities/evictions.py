@@ -103,7 +103,9 @@ def _victims(cluster: Cluster) -> Iterator[PreemptedPod]:
     for row in cluster.pods.rows_where(_is_preempted).tolist():
         pod = cluster.pods[row]
         if (pod.metadata.namespace, pod.metadata.name) not in reported:
-            yield PreemptedPod(pod.metadata.namespace, pod.metadata.name, 1, cluster.pods.columns.disrupted.of(row))
+            yield PreemptedPod(
+                pod.metadata.namespace, pod.metadata.name, 1, cluster.pods.columns.disrupted.text_of(row)
+            )
 
 
 def _is_preempted(template: Pod) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
@@ -85,7 +85,7 @@ def _report(
         priority=int(tiers.values[tier]),
         pods=tuple(pod.key for _, pod, _ in waiting),
         seconds=seconds,
-        age=age(created, audited.now),
+        age=format_age(created, audited.now),
         why=explanation.headline,
         preemption=of_preemption(explanation),
         lower_pods=int(np.count_nonzero(lower)),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.times import earlier
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
@@ -142,7 +142,7 @@ def _report(group: Sequence[InQueue], audited: AuditedCluster) -> PodsInQueue:
         pods=tuple(in_queue.waiting.pod.key for in_queue in group),
         refused_by=first.refused_by,
         since=first.since,
-        age=age(first.since, audited.now),
+        age=format_age(first.since, audited.now),
         attempts=max(in_queue.waiting.said.attempts if in_queue.waiting.said else 0 for in_queue in group),
         backs_off_until=_back_off_ends(group, audited),
         headline=_why(first, wake_ups),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kschedctl.api.columns import NO_TIME, TextColumn, microseconds_of
+from kschedctl.api.columns import NO_TIME, TextColumn, parse_microseconds
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.cluster import Cluster
@@ -51,7 +51,7 @@ def _load(view: Fork) -> float:
 
 def busiest_minute(cluster: Cluster) -> float | None:
     """Pods a second in the minute in which most of the pods that there are were created; None: no times are known."""
-    created = microseconds_of(cluster.pods.created, lambda row: f"Pod {cluster.pods[row].key}, creationTimestamp")
+    created = parse_microseconds(cluster.pods.created, lambda row: f"Pod {cluster.pods[row].key}, creationTimestamp")
     known = created[created != NO_TIME]
     if not len(known):
         return None
@@ -77,7 +77,7 @@ def lags_of(cluster: Cluster) -> MeasuredLatency | None:
 
 
 def _moments(cluster: Cluster, column: TextColumn) -> np.typing.NDArray[np.int64]:
-    return microseconds_of(column, lambda row: f"Pod {cluster.pods[row].key}, status")
+    return parse_microseconds(column, lambda row: f"Pod {cluster.pods[row].key}, status")
 
 
 def reported(lags: MeasuredLatency) -> MeasuredLags:

@@ -10,7 +10,7 @@ import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import from_builtins
-from kschedctl.api.field_errors import FieldError, Found, each_once, forbidden
+from kschedctl.api.field_errors import FieldError, ValidationErrors, deduplicate, forbidden
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.labels import Selector
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner, controller_of
@@ -42,7 +42,7 @@ def changed(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(fault.field, str(fault))
 
 
-def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> Found:
+def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> ValidationErrors:
     owner = Owner(subject.kind, subject.namespace or "default", subject.name)
     if isinstance(new, api.PriorityClass) and (priority_class := deployed.priority_classes.get(("", owner.name))):
         yield from updates.priority_class(new, priority_class)
@@ -54,7 +54,7 @@ def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> Found:
         yield from _workload_faults(owner, new, without_nulls(object_at(subject.document, "spec")), deployed)
 
 
-def _workload_faults(owner: Owner, new: written.Workload, spec: JsonObject, deployed: _Deployed) -> Found:
+def _workload_faults(owner: Owner, new: written.Workload, spec: JsonObject, deployed: _Deployed) -> ValidationErrors:
     old = field_at(deployed.documents.get(owner), "spec")
     if owner.kind == "Job" and isinstance(old, Mapping):
         yield from updates.job(spec, old)
@@ -97,7 +97,7 @@ class _Deployed:
     def stateful_sets(self) -> dict[tuple[str, str], api.StoredWorkload]:
         return _by_name(self.cluster.stateful_sets)
 
-    def selected_otherwise(self, owner: Owner, new: api.LabelSelector) -> Found:
+    def selected_otherwise(self, owner: Owner, new: api.LabelSelector) -> ValidationErrors:
         """A selector that is not what it was, or that pods do not match which were made by the one that is there."""
         check = updates.stateful_set_selector if owner.kind == "StatefulSet" else updates.selector
         old, wanted = self._selectors.get(owner), compiled(new)
@@ -108,7 +108,7 @@ class _Deployed:
         ):
             yield updates.immutable_selector(new)
 
-    def claimed_otherwise(self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]) -> Found:
+    def claimed_otherwise(self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]) -> ValidationErrors:
         """Templates of claims that the pods do not have, or that the claims were not made of."""
         at = ("spec", "volumeClaimTemplates")
         names = {template.metadata.name for template in templates}
@@ -179,9 +179,9 @@ def _is_other(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolu
     return asked.cmp(held) > 0
 
 
-def _first_of_each_field(faults: Found) -> Iterator[FieldError]:
+def _first_of_each_field(faults: ValidationErrors) -> Iterator[FieldError]:
     fields = set()
-    for fault in each_once(faults):
+    for fault in deduplicate(faults):
         if fault.field not in fields:
             fields.add(fault.field)
             yield fault

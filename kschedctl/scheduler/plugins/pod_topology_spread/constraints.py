@@ -13,7 +13,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.labels import Requirement, Selector, from_label_selector, from_set, selector
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import default_selector
 from kschedctl.snapshot.fork import Fork
@@ -100,7 +100,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         """(N,): the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
         included = np.ones(len(view.nodes), np.bool_)
         if constraint.honor_affinity:
-            included &= allowed(view.nodes, required_node_affinity(info.spec))
+            included &= allowed(view.nodes, compile_required_node_affinity(info.spec))
         if constraint.honor_taints:
             included &= tolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
         return included
