@@ -209,7 +209,7 @@ def _validate_field(field: SelectorRequirement, path: str) -> list[str]:
 
 
 def _matches_field(field: SelectorRequirement, node_name: str) -> bool:
-    """Return whether an In or NotIn field requirement holds for the node name. Fields other than metadata.name are ""."""
+    """Return whether an In or NotIn requirement holds for the node name. Fields other than metadata.name are ""."""
     actual = node_name if field.key == _NAME_FIELD else ""
     return ((actual,) == tuple(field.values or ())) == (field.operator == "In")
 
