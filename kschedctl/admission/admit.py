@@ -28,7 +28,7 @@ from kschedctl.admission import (
 )
 from kschedctl.admission.more_faults import more_faults
 from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import LimitRange, ResourceQuota
@@ -209,11 +209,11 @@ def _faults(request: AdmissionRequest) -> Sequence[object]:
     kind, obj = request.kind, request.obj
     named = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
-        made = from_builtins(named, manifests.KINDS[kind])
+        made = convert_builtins(named, manifests.KINDS[kind])
         options = validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
         return [*manifests.errors(kind, made, options), *(more_faults(request) if request.is_pod else ())]
     if kind in around_pods.KINDS:
-        return around_pods.errors(kind, from_builtins(named, around_pods.KINDS[kind]))
+        return around_pods.errors(kind, convert_builtins(named, around_pods.KINDS[kind]))
     return ()
 
 

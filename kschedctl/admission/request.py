@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import LimitRange, Namespace, Pod, ResourceQuota
 from kschedctl.api.pod_requests import Options, Quantities, container_limits, pod_requests, quantities
 from kschedctl.cluster import Cluster, without_nulls
@@ -98,7 +98,7 @@ class AdmissionRequest:
 
     def pod(self) -> Pod:
         """The pod as scheduling reads it."""
-        return from_builtins(without_nulls(self.obj), api.Pod)
+        return convert_builtins(without_nulls(self.obj), api.Pod)
 
     def totals(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
         """What the pod as a whole requests, and its limits."""

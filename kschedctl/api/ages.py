@@ -1,10 +1,11 @@
-"""The age of an object in kubectl's format. Upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go,
-HumanDuration (v1.36).
+"""The age of an object in kubectl's format.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go, HumanDuration (v1.36).
 """
 
 from __future__ import annotations
 
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.errors import InputError
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -35,7 +36,7 @@ def format_age(created: str | None, now: str) -> str:
     if not created or not now:
         return ""
     try:
-        seconds = (nanoseconds(now) - nanoseconds(created)) // 10**9
+        seconds = (parse_nanoseconds(now) - parse_nanoseconds(created)) // 10**9
     except InputError:
         return ""
     if seconds < 0:

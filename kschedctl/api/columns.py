@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Ints, Rows
-from kschedctl.api.times import microseconds
+from kschedctl.api.times import parse_microseconds
 from kschedctl.errors import InputError
 
 UID_BYTES = 16
@@ -116,9 +116,10 @@ def build_time_column(values: Sequence[str]) -> TextColumn:
     return TimeColumn(seconds) if (seconds >= 0).sum() == len(values) - values.count("") else intern_texts(values)
 
 
-def parse_microseconds(column: TextColumn, place: Callable[[int], str]) -> Rows:
-    """Return microseconds since 1970 of shape (P,), with NO_TIME for none. Raises InputError at ``place(row)`` for a
-    row that holds no valid time.
+def column_to_microseconds(column: TextColumn, place: Callable[[int], str]) -> Rows:
+    """Return microseconds since 1970 of shape (P,), with NO_TIME for none.
+
+    Raises InputError at ``place(row)`` for a row that holds no valid time.
     """
     if isinstance(column, TimeColumn):
         return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**6)
@@ -126,7 +127,7 @@ def parse_microseconds(column: TextColumn, place: Callable[[int], str]) -> Rows:
     moments = np.full(len(texts.values), NO_TIME)
     for code, text in enumerate(texts.values):
         try:
-            moments[code] = microseconds(text) if text else NO_TIME
+            moments[code] = parse_microseconds(text) if text else NO_TIME
         except InputError as error:
             row = int((texts.codes == code).argmax())
             raise InputError(error.what, where=place(row), hint=error.hint) from None

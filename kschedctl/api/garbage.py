@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_garbage_collection(lasting: bool = False) -> Iterator[None]:
-    """Pause cyclic garbage collection within the block. Decoding many objects creates no cycles, and collecting
-    meanwhile would take a third of the time. If ``lasting``, the collector also ignores everything that exists at the
-    end of the block from then on, such as imported modules.
+    """Pause cyclic garbage collection within the block.
+
+    Decoding many objects creates no cycles, and collecting meanwhile would take a third of the time. If ``lasting``,
+    the collector also ignores everything that exists at the end of the block from then on, such as imported modules.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,6 +1,7 @@
-"""Karpenter's objects, limited to the fields that its scheduling and disruption read. Upstream:
-pkg/apis/v1/nodepool.go, nodeclaim.go, nodeclaim_status.go, pkg/apis/v1alpha1/nodeoverlay.go (sigs.k8s.io/karpenter
-v1.14.1). Fields of v1beta1 are converted to v1 as nodepool_conversion.go of v1.0.0 does.
+"""Karpenter's objects, limited to the fields that its scheduling and disruption read.
+
+Upstream: pkg/apis/v1/nodepool.go, nodeclaim.go, nodeclaim_status.go, pkg/apis/v1alpha1/nodeoverlay.go
+(sigs.k8s.io/karpenter v1.14.1). Fields of v1beta1 are converted to v1 as nodepool_conversion.go of v1.0.0 does.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from kschedctl.api import admission_hooks as hooks
 from kschedctl.api import karpenter, operator_resources, queueing
 from kschedctl.api import machines as machine_api
 from kschedctl.api import objects as api
-from kschedctl.api.api_versions import OF_SCHEDULER_CONFIGURATION, ApiVersion, group_of, is_foreign
+from kschedctl.api.api_versions import OF_SCHEDULER_CONFIGURATION, ApiVersion, group_of, is_custom_api
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_classes import NodeClass
 from kschedctl.api.pod_table import NO_PODS, PodTable
@@ -64,7 +64,7 @@ class ApiKind(NamedTuple):
     def event_resource(self) -> str:
         """The name under which plugins of the scheduler ask for its events."""
         group, _, version = self.versions[0].rpartition("/")
-        if is_foreign(self.versions[0]):
+        if is_custom_api(self.versions[0]):
             return f"{self.plural}.{version}.{group}"
         return f"{group}/{self.kind}" if group else self.kind
 
@@ -424,7 +424,7 @@ def fate(api_version: str, kind: str) -> str:
     ('was removed in 1.25', '')
     """
     known = BY_KIND.get((api_version, kind))
-    return known.fate() if known else ""
+    return known.describe_lifecycle() if known else ""
 
 
 _RENAMED = {(group_of(kind.versions[0]), kind.kind): kind.name for kind in KINDS.values() if kind.kind != kind.name}

@@ -1,5 +1,6 @@
-"""Machines of Cluster API and OpenShift and their owners, limited to the fields that describe node groups. Upstream:
-api/core/v1beta2 (sigs.k8s.io/cluster-api), machine/v1beta1 (github.com/openshift/api).
+"""Machines of Cluster API and OpenShift and their owners, limited to the fields that describe node groups.
+
+Upstream: api/core/v1beta2 (sigs.k8s.io/cluster-api), machine/v1beta1 (github.com/openshift/api).
 """
 
 from __future__ import annotations

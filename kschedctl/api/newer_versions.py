@@ -1,5 +1,6 @@
-"""Objects in API versions that are newer than this program. An object is read if all of its fields are known. Otherwise
-it is left out, and its kind counts as not fully read.
+"""Objects in API versions that are newer than this program.
+
+An object is read if all of its fields are known. Otherwise it is left out, and its kind counts as not fully read.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kschedctl.api.decoding import fields_not_in
+from kschedctl.api.decoding import iter_unknown_fields
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.kube_version import NEWEST_MINOR
@@ -17,14 +18,16 @@ _INFORMATIONAL_FIELDS = re.compile(r"apiVersion|kind|metadata\..*|status\.condit
 _DRIVER_FIELDS = re.compile(
     r"spec\.(spec\.)?(devices\.)?config|status\.(allocation\.devices\.config|devices\[\d+\]\.\w+)"
 )
-"""Fields of DeviceClasses, claims and devices that only device drivers read. Upstream:
-staging/src/k8s.io/api/resource/v1/types.go (v1.37).
+"""Fields of DeviceClasses, claims and devices that only device drivers read.
+
+Upstream: staging/src/k8s.io/api/resource/v1/types.go (v1.37).
 """
 _KINDS_WITH_DRIVER_FIELDS = frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
 
 
 def find_unknown_field(kind: str, document: JsonObject) -> str:
     """Return why the object cannot be read: a field that may affect scheduling is unknown. Return "" if it can be.
+
     ``document`` has no null values.
     """
     return next((f"{path} is not known" for path in iter_unknown_paths(kind, document)), "")
@@ -36,7 +39,7 @@ def iter_unknown_paths(kind: str, document: JsonObject) -> Iterator[str]:
     relevant = (
         document if "status" in struct.__struct_fields__ else {k: v for k, v in document.items() if k != "status"}
     )
-    paths = (path for path, _ in fields_not_in(relevant, struct, NEWEST_MINOR))
+    paths = (path for path, _ in iter_unknown_fields(relevant, struct, NEWEST_MINOR))
     has_driver_fields = kind in _KINDS_WITH_DRIVER_FIELDS
     return (
         p

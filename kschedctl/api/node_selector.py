@@ -1,5 +1,6 @@
-"""Node selectors and preferred scheduling terms, compiled once and matched against node labels and names. Upstream:
-staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go and
+"""Node selectors and preferred scheduling terms, compiled once and matched against node labels and names.
+
+Upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go and
 staging/src/k8s.io/apimachinery/pkg/fields/selector.go (v1.36). Error texts are upstream's.
 
 Every compiled object has ``keys``, the labels it reads, and ``names``, the node names it mentions, so that a caller can
@@ -51,8 +52,9 @@ class CompiledTerm:
     """Parse errors; a term with errors matches nothing."""
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Return whether a node with these labels and this name satisfies the term. A node without a name satisfies
-        every field requirement, as upstream skips them.
+        """Return whether a node with these labels and this name satisfies the term.
+
+        A node without a name satisfies every field requirement, as upstream skips them.
         """
         if self.errors or not self.selector.matches(labels):
             return False
@@ -157,8 +159,9 @@ def compile_node_selector(node_selector: NodeSelector, path: str = "") -> Compil
 
 
 def compile_preferred_terms(terms: Sequence[PreferredSchedulingTerm], path: str = "") -> CompiledPreferredTerms:
-    """Compile preferred terms, skipping those that are empty or have weight 0. Raises NodeSelectorError with the parse
-    errors of all terms.
+    """Compile preferred terms, skipping those that are empty or have weight 0.
+
+    Raises NodeSelectorError with the parse errors of all terms.
     """
     compiled = tuple(
         (term.weight, _compile_term(term.preference, f"{path}[{i}]"))
@@ -209,7 +212,10 @@ def _validate_field(field: SelectorRequirement, path: str) -> list[str]:
 
 
 def _matches_field(field: SelectorRequirement, node_name: str) -> bool:
-    """Return whether an In or NotIn requirement holds for the node name. Fields other than metadata.name are ""."""
+    """Return whether an In or NotIn requirement holds for the node name.
+
+    Fields other than metadata.name are empty.
+    """
     actual = node_name if field.key == _NAME_FIELD else ""
     return ((actual,) == tuple(field.values or ())) == (field.operator == "In")
 

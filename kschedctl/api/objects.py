@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """The largest integer of the API, and of the columns; what is narrower there is so in upstream's validation."""
@@ -1074,7 +1074,7 @@ class Device(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.basic is not None:
             capacity = {name: _capacity(amount) for name, amount in (self.basic.get("capacity") or {}).items()}
-            basic = from_builtins(self.basic | {"capacity": capacity}, Device)
+            basic = convert_builtins(self.basic | {"capacity": capacity}, Device)
             for field in self.__struct_fields__[1:]:
                 msgspec.structs.force_setattr(self, field, getattr(basic, field))
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.api_versions import group_of
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.api.objects import Condition, Int64, ObjectMeta, Struct
 
@@ -132,7 +132,7 @@ def custom_resource(document: JsonObject) -> CustomResource | None:
     spec, status = document.get("spec"), document.get("status")
     named = {key: value for key, value in object_at(document, "metadata").items() if value is not None}
     try:
-        metadata = from_builtins(named, ObjectMeta)
+        metadata = convert_builtins(named, ObjectMeta)
     except msgspec.ValidationError:
         return None
     if not metadata.name or "/" in f"{metadata.name}{metadata.namespace}":

@@ -1,4 +1,5 @@
 """Objects by which Kueue and Volcano decide when a workload may start, limited to the fields that an analysis reads.
+
 Upstream: apis/kueue/v1beta1 and v1beta2 of kubernetes-sigs/kueue, pkg/apis/scheduling/v1beta1 and
 pkg/apis/batch/v1alpha1 of volcano-sh/apis. Where v1beta2 renamed a field of Kueue, both names are read.
 """

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kschedctl.api.api_versions import age, is_foreign, is_newer
+from kschedctl.api.api_versions import is_custom_api, is_newer, version_order
 from kschedctl.api.kinds import BY_KIND, KINDS, ReadFor, fate
 from kschedctl.errors import InputError
 
 
 def is_relevant_kind(kind: str, version: str) -> bool:
-    """Return whether scheduling depends on objects of the kind, including in other versions of its API group. Kinds of
-    the same name from other vendors' groups do not count. ``version`` may be empty, as in items of a typed list.
+    """Return whether scheduling depends on objects of the kind, including in other versions of its API group.
+
+    Kinds of the same name from other vendors' groups do not count. ``version`` may be empty, as in items of a typed
+    list.
     """
     api_kind = KINDS.get(kind)
     if api_kind is None:
@@ -20,12 +22,13 @@ def is_relevant_kind(kind: str, version: str) -> bool:
         return True
     if is_newer_version(kind, version):
         return api_kind.read_for is not ReadFor.HISTORY
-    return not is_foreign(version) and api_kind.read_for is ReadFor.SCHEDULING
+    return not is_custom_api(version) and api_kind.read_for is ReadFor.SCHEDULING
 
 
 def is_readable(kind: str, version: str, error: Callable[..., InputError]) -> bool:
-    """Return whether kschedctl reads objects of the kind in this version. Raises the error that ``error`` builds if the
-    version of a relevant kind is too old to be read.
+    """Return whether kschedctl reads objects of the kind in this version.
+
+    Raises the error that ``error`` builds if the version of a relevant kind is too old to be read.
     """
     if not is_relevant_kind(kind, version):
         return False
@@ -41,5 +44,5 @@ def is_newer_version(kind: str, version: str) -> bool:
     if kind not in KINDS or (version, kind) in BY_KIND or version in KINDS[kind].versions:
         return False
     known_versions = {*KINDS[kind].versions, *(each.name for each in KINDS[kind].lifecycle)}
-    equally_mature = {name for name in known_versions if age(name)[0] == age(version)[0]}
+    equally_mature = {name for name in known_versions if version_order(name)[0] == version_order(version)[0]}
     return is_newer(version, KINDS[kind].versions) or (bool(equally_mature) and is_newer(version, equally_mature))

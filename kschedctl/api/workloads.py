@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_selector import compile_required_node_affinity
@@ -168,7 +168,7 @@ def is_not_installed(document: JsonObject) -> bool:
 
 def decode(document: Mapping[str, object]) -> Struct:
     """One workload document, typed. Raises msgspec.ValidationError."""
-    manifest: Struct = from_builtins(document, KINDS[str(document["kind"])])
+    manifest: Struct = convert_builtins(document, KINDS[str(document["kind"])])
     return manifest
 
 

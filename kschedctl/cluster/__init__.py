@@ -11,7 +11,7 @@ import msgspec
 
 from kschedctl.api import admission_hooks
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import from_builtins, type_name
+from kschedctl.api.decoding import convert_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, is_named, kind_of, known_as
@@ -157,7 +157,7 @@ class Cluster(Objects):
     api_server: ApiServerInstance = AS_BY_DEFAULT
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pods", PodTable.of(self.pods))
+        object.__setattr__(self, "pods", PodTable.from_pods(self.pods))
 
     @classmethod
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Unpack[ClusterSettings]) -> Self:
@@ -240,7 +240,7 @@ class Cluster(Objects):
 
     def unbound_pods(self) -> Iterable[api.Pod]:
         """The pods that have no node, in order."""
-        return self.pods.unbound()
+        return self.pods.iter_unbound()
 
     def with_admission_plugins(self, names: Iterable[str], told_by: str = "the caller") -> Self:
         """The cluster as if its API server had these admission plugins on besides the default ones.
@@ -258,7 +258,7 @@ class Cluster(Objects):
         changed: dict[str, Any] = {
             FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *more)) for k, more in objects.items() if k != "Pod"
         }
-        return replace(self, pods=self.pods.with_pods(_pods(objects.get("Pod", ()))), **changed)
+        return replace(self, pods=self.pods.add_or_replace(_pods(objects.get("Pod", ()))), **changed)
 
 
 def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]], dict[str, Gap], dict[str, None]]:
@@ -304,7 +304,7 @@ def _is_classic(document: JsonObject, kind: str) -> bool:
 def convert(document: JsonObject, where: str = "") -> api.Struct:
     """One document as its typed struct. Raises InputError that names the object and the field."""
     try:
-        return from_builtins(without_nulls(document), KINDS[kind_of(document)].struct)
+        return convert_builtins(without_nulls(document), KINDS[kind_of(document)].struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where or describe(document)) from None
 
@@ -364,7 +364,7 @@ def _listed(documents: Iterable[JsonObject]) -> Iterator[str]:
 
 def _pods(pods: Iterable[Any]) -> PodTable:
     """A missing namespace is ``default``."""
-    return PodTable.of(pods).in_namespace(DEFAULT_NAMESPACE)
+    return PodTable.from_pods(pods).with_default_namespace(DEFAULT_NAMESPACE)
 
 
 def _unique(kind: str, of_kind: Iterable[Any]) -> Sequence[object]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import Json
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import identity
 from kschedctl.fixes.owners import OwnerPatch, owner_patch
 from kschedctl.fixes.ranking import QueueResult, Ranked, step_of
@@ -155,8 +155,8 @@ def _owner_patch(trial: RemedyTrial, edits: Mapping[ObjectKey, Edited], own: Obj
     before, after = trial.edits[own].before, trial.edits[own].after
     assert isinstance(before, Pod)
     assert isinstance(after, Pod)
-    owner, pods = owner_of(before), (edit.before for edit in edits.values() if isinstance(edit.before, Pod))
-    waiting = [pod for pod in pods if not pod.spec.node_name and owner_of(pod) == owner]
+    owner, pods = find_owner(before), (edit.before for edit in edits.values() if isinstance(edit.before, Pod))
+    waiting = [pod for pod in pods if not pod.spec.node_name and find_owner(pod) == owner]
     return owner_patch(before, after, waiting if trial.created else ())
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position
 from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
 from kschedctl.api.observed.failed_creation import in_brief
-from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, owner_of
+from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, find_owner
 from kschedctl.api.workloads import (
     NEW,
     DaemonSet,
@@ -111,7 +111,7 @@ def changes_template(trial: RemedyTrial) -> bool:
 
 
 def _replayed(trial: RemedyTrial, manifest: Struct | None) -> RolledOut | None:
-    owner, own = owner_of(trial.own), ObjectKey.of(trial.own)
+    owner, own = find_owner(trial.own), ObjectKey.of(trial.own)
     alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
     if alone and not trial.victims:
         return None
@@ -226,7 +226,7 @@ def _set_pace(change: Change, workload: Struct | None) -> None:
 
 def _new(template: Pod, old: Pod, number: int) -> Pod:
     """The pod that comes for an old one, as its controller creates it."""
-    owner, meta = owner_of(template), old.metadata
+    owner, meta = find_owner(template), old.metadata
     labels = dict(template.metadata.labels)
     labels |= {name: NEW for name in (TEMPLATE_HASH, REVISION) if name in labels and owner.kind not in KEEPS_OTHERS}
     labels |= {name: meta.labels[name] for name in ORDINAL_LABELS if name in meta.labels}

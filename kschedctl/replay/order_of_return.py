@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 
 from kschedctl.api.arrays import Position
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.replay.over_runs import over_runs
 from kschedctl.reports.placements import Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -29,7 +29,7 @@ def order_of_return(simulation: Simulation, positions: Iterable[Position], rando
     """The pods in one of the orders in which they may come back, those of Jobs after the others."""
     pods, order = simulation.view.pods.objects, list(positions)
     random.shuffle(order)
-    return sorted(order, key=lambda position: owner_of(pods[position]).kind == "Job")
+    return sorted(order, key=lambda position: find_owner(pods[position]).kind == "Job")
 
 
 def unplaced_over_runs(runs: Sequence[Iterable[UnplacedPods]]) -> dict[str, Spread]:
@@ -55,7 +55,7 @@ def in_no_order(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, i
             continue
         if number not in known:
             known[number] = _refused_for_good(emptied.cycle(position))
-        unplaced[str(owner_of(pods.objects[position]))] += known[number]
+        unplaced[str(find_owner(pods.objects[position]))] += known[number]
     return dict(+unplaced)
 
 

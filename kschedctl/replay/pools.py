@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Ints
-from kschedctl.api.node_pools import is_control_plane, pool_of
+from kschedctl.api.node_pools import find_pool, is_control_plane
 from kschedctl.api.objects import Node
 from kschedctl.api.resource_names import EPHEMERAL_STORAGE, PODS
 from kschedctl.errors import UsageError
@@ -26,7 +26,7 @@ class Pools(NamedTuple):
     workers: Bools
 
     @classmethod
-    def of(cls, view: Fork, name: Callable[[Node], str] = pool_of) -> Self:
+    def of(cls, view: Fork, name: Callable[[Node], str] = find_pool) -> Self:
         known: dict[str, int] = {}
         code = [known.setdefault(name(node), len(known)) for node in view.nodes.objects]
         control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)

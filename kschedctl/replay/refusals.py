@@ -15,7 +15,7 @@ import msgspec
 
 from kschedctl.admission.unknown import is_missing
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.field_errors import Path
 from kschedctl.api.json_values import JsonObject
@@ -48,7 +48,7 @@ def refuse(manifest: JsonObject, cluster: Cluster, *, admission: bool = True) ->
     """
     kind, where = str(manifest["kind"]), describe(manifest)
     try:
-        obj = from_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
+        obj = convert_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
     wrong = refusals(manifest, obj, cluster, admission=admission) if kind in KINDS else invalid_around(manifest, obj)
@@ -61,7 +61,7 @@ def refuse_struct(obj: Struct, cluster: Cluster, *, admission: bool = True) -> N
     What its struct does not hold is taken for right. ``admission``: as of ``refusals``.
     """
     document = {"kind": identity(obj).kind, **msgspec.to_builtins(obj)}
-    written_out = from_builtins(without_nulls(document), KINDS[document["kind"]])
+    written_out = convert_builtins(without_nulls(document), KINDS[document["kind"]])
     wrong = refusals(document, written_out, cluster, admission=admission)
     raise_all([InputError(w.message, where=describe(document), hint=w.hint) for w in wrong if _holds(obj, w.path)])
 

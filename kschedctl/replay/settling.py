@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.job_limits import job_would_fail
@@ -42,7 +42,7 @@ def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = 
     def recreation(position: Position) -> Recreation:
         if position in scaled_down or not _is_recreated(simulation, position):
             return Recreation.NEVER
-        kind = owner_of(view.pods.objects[position]).kind
+        kind = find_owner(view.pods.objects[position]).kind
         return Recreation.WHEN_GONE if kind in ONE_PER_SLOT else Recreation.AT_ONCE
 
     simulation.recreation = recreation

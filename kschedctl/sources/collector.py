@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
@@ -141,7 +141,9 @@ class Collector:
             self.look_for_new_fields(document, place)
         elif kind in OF_KARPENTER:
             self._warn_of_fields(document, place)
-        elif kind in AROUND_PODS and not (_has_uid(document) or is_foreign(version) or is_newer_version(kind, version)):
+        elif kind in AROUND_PODS and not (
+            _has_uid(document) or is_custom_api(version) or is_newer_version(kind, version)
+        ):
             self.around.append(Manifest(document, place))
 
     def checked(self, kind: str, items: list[Any], where: Callable[[int], Place]) -> list[Any] | PodRows:

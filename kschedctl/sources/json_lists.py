@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.api_versions import group_of
-from kschedctl.api.decoding import json_decoder
+from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import known_as
 from kschedctl.api.observed import api_server, autoscaler
@@ -46,9 +46,9 @@ _SPACE = re.compile(r"\s*")
 _AFTER_ITEM = re.compile(r"\s*(?:(,)\s*|\])")
 AUTOSCALER, _ITS_FLAG = autoscaler.PROGRAM.encode(), b"--cloud-provider"
 API_SERVER, _ITS_FLAGS = api_server.PROGRAM.encode(), tuple(f"--{name}".encode() for name in api_server.FLAGS)
-_container_owners = json_decoder(list[ContainerOwner])
-_type_meta = json_decoder(TypeMeta)
-_raw_items = json_decoder(list[msgspec.Raw])
+_container_owners = get_json_decoder(list[ContainerOwner])
+_type_meta = get_json_decoder(TypeMeta)
+_raw_items = get_json_decoder(list[msgspec.Raw])
 _scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 

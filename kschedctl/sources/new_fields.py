@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from kschedctl.api.decoding import json_decoder
+from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.field_errors import format_path
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.newer_versions import iter_unknown_paths
@@ -136,7 +136,7 @@ class NewFields:
 @cache
 def _strict() -> msgspec.json.Decoder[Any]:
     pod = msgspec.defstruct("StrictPod", [("spec", _Types().of("PodSpec"), None)])
-    return json_decoder(pod)
+    return get_json_decoder(pod)
 
 
 class _Types:

@@ -107,7 +107,7 @@ def test_a_version_of_the_api_that_was_switched_on() -> None:
 def test_what_is_written_instead_is_there() -> None:
     newest = {version for kind in KINDS.values() for version in kind.versions} | {"autoscaling/v2", "batch/v1"}
     newest |= {version.name for version in BY_KIND.values() if version.removed is None or version.removed > 36}
-    assert {each.instead for each in BY_KIND.values()} <= newest | {"", "kubescheduler.config.k8s.io/v1"}
+    assert {each.replacement for each in BY_KIND.values()} <= newest | {"", "kubescheduler.config.k8s.io/v1"}
 
 
 @pytest.mark.parametrize(

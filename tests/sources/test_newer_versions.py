@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import FIELDS, OBSERVED
@@ -76,7 +76,7 @@ def files(folder: Path, form: str, *objects: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents"])
-@pytest.mark.parametrize("kind", sorted(each.name for each in KINDS.values() if not is_foreign(each.versions[0])))
+@pytest.mark.parametrize("kind", sorted(each.name for each in KINDS.values() if not is_custom_api(each.versions[0])))
 def test_any_kind_in_a_version_to_come(kind: str, form: str, tmp_path: Path) -> None:
     cluster = kschedctl.Cluster.from_paths(files(tmp_path, form, newer(kind, madeUp={"by": "v99"}), NODE))
     assert [node.metadata.name for node in cluster.nodes] == ["n1"]

@@ -144,7 +144,7 @@ def test_what_says_nothing_of_scheduling_is_passed_over(tmp_path: Path) -> None:
 
 def columns(table: PodTable) -> dict[str, tuple[str, ...]]:
     own = table.columns
-    rows = zip(own.scheduled.texts(), own.disrupted.texts(), own.message.texts(), own.refusal.texts(), strict=True)
+    rows = zip(own.scheduled.texts(), own.disrupted.texts(), own.message.texts(), own.unschedulable_message.texts(), strict=True)
     return dict(zip(table.names, rows, strict=True))
 
 
@@ -170,7 +170,7 @@ def test_what_a_status_tells_is_kept(
     path.write_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": PODS}, indent=spaces))
     table = Cluster.of(read([str(path)]).objects).pods
     assert columns(table) == EXPECTED
-    assert columns(table.with_changes({("shop", "running"): None})) == {
+    assert columns(table.apply_changes({("shop", "running"): None})) == {
         name: row for name, row in EXPECTED.items() if name != "running"
     }
     write_archive(Cluster(pods=table), str(tmp_path / "snapshot"))
@@ -189,7 +189,7 @@ def test_a_pod_has_what_its_status_tells() -> None:
         "PreemptionByScheduler",
         LATE,
     )
-    assert columns(PodTable.of(list(table))) == EXPECTED | {
+    assert columns(PodTable.from_pods(list(table))) == EXPECTED | {
         "evicting": ("", LATE, "", ""),  # that PodScheduled holds is not on a pod that was made
         "running": ("", "", "", ""),
     }

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.observed.command_lines import ContainerOwner, may_run, spelt
 
@@ -89,7 +89,7 @@ def api_server_of(document: JsonObject) -> ApiServerInstance | None:
     if document.get("kind") != "Pod" or not may_run(document, PROGRAM):
         return None
     try:
-        return api_server_in([from_builtins(document, ContainerOwner)])
+        return api_server_in([convert_builtins(document, ContainerOwner)])
     except msgspec.ValidationError:
         return None  # what is wrong with it is said where it is read as what it is
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.observed.command_lines import ContainerOwner, may_run, spelt
 
@@ -61,7 +61,7 @@ def autoscaler_of(document: JsonObject) -> AutoscalerInstance | None:
     if document.get("kind") not in OWNERS or not may_run(document, PROGRAM):
         return None
     try:
-        return autoscaler_in([from_builtins(document, ContainerOwner)])
+        return autoscaler_in([convert_builtins(document, ContainerOwner)])
     except msgspec.ValidationError:
         return None  # what is wrong with it is said where it is read as what it is
 

@@ -24,7 +24,7 @@ from kschedctl.api.field_errors import (
     required,
 )
 from kschedctl.api.objects import LabelSelector, Struct
-from kschedctl.api.priority import class_errors
+from kschedctl.api.priority import validate_priority_class
 from kschedctl.api.validation import names, written
 from kschedctl.api.validation.metadata import object_meta
 from kschedctl.api.validation.selectors import label_selector
@@ -74,7 +74,7 @@ def both_numbers(spec: api.PodDisruptionBudgetSpec) -> ValidationErrors:
 def priority_class(class_: api.PriorityClass) -> ValidationErrors:
     """Upstream: ValidatePriorityClass."""
     yield from _unscoped(class_.metadata)
-    yield from class_errors(class_)
+    yield from validate_priority_class(class_)
 
 
 def persistent_volume_claim(volume_claim: api.PersistentVolumeClaim) -> ValidationErrors:

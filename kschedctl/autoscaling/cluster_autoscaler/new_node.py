@@ -33,7 +33,7 @@ _PART = re.compile(r", (?=\d+ )")
 def new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
     """For a pod as if the scheduler had refused it just now. Raises InputError."""
     waiting = as_refused(pod)
-    pods = cluster.pods.with_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
+    pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
     groups, (flags, faults) = read_groups(node_groups.groups), read_options(node_groups.options)
     made = run(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active))
     report = made.report()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources, SelectorRequirement, Struct
 from kschedctl.api.pod_requests import Quantities, quantities
@@ -123,7 +123,7 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
     for at, document in enumerate(documents):
         where = f"instanceTypes[{at}]"
         try:
-            made = _made(from_builtins(document, InstanceTypeDocument))
+            made = _made(convert_builtins(document, InstanceTypeDocument))
         except msgspec.ValidationError as error:
             raise InputError(str(error), where=where) from None
         except QuantityError as error:

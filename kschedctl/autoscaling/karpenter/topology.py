@@ -20,7 +20,7 @@ from kschedctl.api.objects import (
     Taint,
     TopologySpreadConstraint,
 )
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.requirements import IN, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
@@ -248,4 +248,4 @@ def _selector(written: LabelSelector | None) -> Selector:
 
 
 def _tolerates(pod: Pod, taints: Iterable[Taint]) -> bool:
-    return all(tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)
+    return all(is_tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.api.gangs import gangs_of
+from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.inquiry import Inquiry
@@ -94,7 +94,7 @@ def _members(cluster: Cluster, group: Reference, home: str, scope: Scope) -> lis
 def _groups_of(pod: Pod) -> set[str]:
     native = pod.spec.scheduling_group
     own = {native.pod_group_name} if native and native.pod_group_name else set()
-    return own | {key.name for key in gangs_of(pod)}
+    return own | {key.name for key in find_gangs(pod)}
 
 
 def _find_target(

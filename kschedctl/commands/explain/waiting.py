@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.ages import format_age
-from kschedctl.api.gangs import GangProject, gangs_of
+from kschedctl.api.gangs import GangProject, find_gangs
 from kschedctl.api.objects import Condition, Event, Pod
 from kschedctl.api.observed.events import (
     FAILED_SCHEDULING,
@@ -18,7 +18,7 @@ from kschedctl.api.observed.events import (
     reporter,
     times_seen,
 )
-from kschedctl.api.times import earlier
+from kschedctl.api.times import subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.group_headline import told_of_group
 from kschedctl.commands.explain.headline import WAIT, shared_cause
@@ -216,7 +216,7 @@ def _victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     return TerminatingVictim(
         pod=pod.key,
         node=pod.spec.node_name,
-        asked=earlier(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
+        asked=subtract_seconds(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
         due=due,
         overdue=format_age(due, audited.now) if late else "",
     )
@@ -225,9 +225,9 @@ def _victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
 def schedulers_of_gangs(cluster: Cluster) -> frozenset[str]:
     """The names that pods of Volcano's PodGroups give: whoever made these runs a scheduler for them."""
     groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
-    templates = cluster.pods.alive().templates if groups else ()
+    templates = cluster.pods.drop_terminated().templates if groups else ()
     return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_named(pod)))
 
 
 def _named(pod: Pod) -> Iterator[tuple[str, str]]:
-    return ((key.namespace, key.name) for key in gangs_of(pod) if key.project is GangProject.VOLCANO)
+    return ((key.namespace, key.name) for key in find_gangs(pod) if key.project is GangProject.VOLCANO)

@@ -18,8 +18,8 @@ from kschedctl.admission.node_selector import SELECTOR
 from kschedctl.admission.tolerations import DEFAULTS, WHITELIST
 from kschedctl.api.arrays import Bools, Position, find_positions
 from kschedctl.api.copying import replace
-from kschedctl.api.node_pools import pool_of
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.node_pools import find_pool
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
@@ -41,7 +41,7 @@ from kschedctl.snapshot.fork import Fork
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
     "zone": lambda cluster: by_group(cluster, zone_of),
-    "pool": lambda cluster: by_group(cluster, pool_of),
+    "pool": lambda cluster: by_group(cluster, find_pool),
 }
 """What can fail -> the nodes of each."""
 MOST_PAIRS = 200_000
@@ -201,5 +201,5 @@ def _fates(shared: SharedCluster) -> tuple[Bools, Bools]:
 def fates(view: Fork) -> tuple[Bools, Bools]:
     """(P,) each: the pods made anew when their node is lost, and those lost with it; looked up once for pods alike."""
     anew = view.pods.where(lambda info: returns(info.pod))
-    bare = view.pods.where(lambda info: not info.terminating and owner_of(info.pod).kind == "Pod")
+    bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")
     return anew[view.pods.info], bare[view.pods.info]

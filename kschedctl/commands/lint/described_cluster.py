@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.ownership import Owner
@@ -47,7 +47,9 @@ def cluster_among(manifests: Sequence[Read], gates: FeatureGates, named: Collect
 
     ``named``: files that were asked for by their names.
     """
-    ours = [m for m in manifests if m.value["kind"] in KINDS and not is_foreign(str(m.value.get("apiVersion") or ""))]
+    ours = [
+        m for m in manifests if m.value["kind"] in KINDS and not is_custom_api(str(m.value.get("apiVersion") or ""))
+    ]
     nodes = [manifest for manifest in ours if manifest.value["kind"] == "Node"]
     if not nodes:
         return DescribedCluster(None, own=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.make_room.fragmentation import fragmented
 from kschedctl.commands.make_room.movable import leaves_scratch
 from kschedctl.commands.make_room.report import HeldPods, MakeRoom, PlacedPod, PodMove, SearchedPlans
@@ -57,7 +57,7 @@ def _moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
         pod = view.pods.objects[position]
         yield PodMove(
             pod=pod.key,
-            workload=str(owner_of(pod)),
+            workload=str(find_owner(pod)),
             source=view.nodes.names[source],
             target=view.nodes.names[target],
             tied=tied,

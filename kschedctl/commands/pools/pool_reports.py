@@ -14,7 +14,7 @@ from kschedctl.api.objects import Node
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.api.resource_names import CPU, MEMORY, readable
-from kschedctl.api.times import microseconds
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.amounts import merge
 from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, allowance
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
@@ -84,7 +84,7 @@ def _of_karpenter(
     limits = quantities(pool.spec.limits or {})
     used = merge(*(state.capacity for state in states if not state.deleting))
     own = pool.spec.disruption
-    most = allowance(pool, len(states), UNDERUTILIZED, microseconds(now))
+    most = allowance(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
     allowed = "any number" if most == UNLIMITED else f"{most:,}"
     return replace(
         known,
@@ -96,5 +96,5 @@ def _of_karpenter(
 
 
 def _pending(cluster: Cluster) -> int:
-    unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.unbound())
+    unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.iter_unbound())
     return sum(unbound)

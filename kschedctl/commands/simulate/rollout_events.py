@@ -9,7 +9,7 @@ from kschedctl.api.decoding import type_name
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event
 from kschedctl.api.observed.events import assigned, first_time, reporter
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.commands.simulate.following.rollout import RealPlacement
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
@@ -89,7 +89,7 @@ def _made(names: Sequence[object], time: object, path: str) -> RealPlacement:
     if not isinstance(time, str):
         raise InputError(f"no time when {namespace}/{pod} was scheduled", where=path)
     try:
-        moment = nanoseconds(time)
+        moment = parse_nanoseconds(time)
     except InputError as error:
         raise InputError(error.what, where=path, hint=error.hint) from None
     return RealPlacement(moment, time, f"{namespace}/{pod}", node)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
-from kschedctl.api.node_pools import pool_of
+from kschedctl.api.node_pools import find_pool
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
@@ -174,7 +174,9 @@ class NodeSets:
 
 def pools_of(view: Fork) -> dict[str, PoolState]:
     """By pool, and by instance type where nodes name none."""
-    return pool_states(view, Pools.of(view, lambda node: pool_of(node) or node.metadata.labels.get(INSTANCE_TYPE, "")))
+    return pool_states(
+        view, Pools.of(view, lambda node: find_pool(node) or node.metadata.labels.get(INSTANCE_TYPE, ""))
+    )
 
 
 def frozen(counts: Counts) -> FrozenCounts:

@@ -80,7 +80,7 @@ def _differ(old: Mapping[Key, ApiObject], new: Mapping[Key, ApiObject], key: Key
 
 def _of_pods(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[tuple[Key, Pod | None, Pod | None]]:
     """Pods are compared by their rows: only those that differ are made."""
-    tables = PodTable.of(before), PodTable.of(after)
+    tables = PodTable.from_pods(before), PodTable.from_pods(after)
     known: dict[bytes, int] = {}
     old, new = (_rows(table, known) for table in tables)
     for key in sorted(old.keys() | new.keys()):

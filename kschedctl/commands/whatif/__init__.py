@@ -15,7 +15,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_groups import explained_in_full
 from kschedctl.commands.simulate import deploy, prepare, refused_in
@@ -157,7 +157,7 @@ class Run:
         cluster, owner = self.rest.cluster, Owner(part.kind, part.namespace, part.name)
         new = {key: pod for key, pod in edit.pods.items() if pod is not None}
         removed = [there for key, pod in edit.pods.items() if pod is None and (there := cluster.pod(*key))]
-        kept = pods_where(cluster, lambda pod: owner_of(pod) == owner)[len(removed) :]
+        kept = pods_where(cluster, lambda pod: find_owner(pod) == owner)[len(removed) :]
         change = Change(str(owner), kept=kept, removed=removed, new=list(new.values()))
         admissions = Admissions(cluster, {})
         lacking = admissions.take_more(owner, change)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
 from kschedctl.fixes.trial.prices import Price
@@ -49,7 +49,7 @@ def more_important(tried: TriedNode) -> Iterator[Fix]:
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     never = pod.spec.preemption_policy == "Never"
     own = pod.spec.priority or 0
-    is_agent = owner_of(pod).kind == "DaemonSet"
+    is_agent = find_owner(pod).kind == "DaemonSet"
     higher = [
         priority_class
         for priority_class in cluster.priority_classes

@@ -62,7 +62,7 @@ def raise_version(problem: Problem) -> FieldEdit | None:
     version = BY_KIND.get(written)
     if version is None or written not in SAME_FIELDS or _selects_otherwise(subject):
         return None
-    wanted = version.instead
+    wanted = version.replacement
     return SetField(problem.path, wanted) if problem.fix == f"Write apiVersion: {wanted}" else None
 
 

@@ -21,7 +21,7 @@ from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, is_missing, not_kno
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
-from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.creation_fixes import (
@@ -228,7 +228,7 @@ class Admissions:
             key = namespace, id(pod.spec.containers), id(before)
             if key not in known:
                 self.release([pod])
-                tried = self._tried(self._sent(owner_of(pod), as_template(pod)))
+                tried = self._tried(self._sent(find_owner(pod), as_template(pod)))
                 words = () if any(admission.allowed for admission in tried) else _words(tried)
                 known[key] = words, (pod.spec.containers, before)
             if said := known[key][0]:
@@ -246,10 +246,10 @@ class Admissions:
 
     def by_workload(self, wanted: Iterable[Pod], refused: Iterable[tuple[Pod, Sequence[str]]]) -> list[NotCreated]:
         """How many of the wanted pods there is none, by workload, and why."""
-        number = Counter(map(owner_of, wanted))
+        number = Counter(map(find_owner, wanted))
         words: dict[Owner, list[Sequence[str]]] = {}
         for pod, said in refused:
-            words.setdefault(owner_of(pod), []).append(said)
+            words.setdefault(find_owner(pod), []).append(said)
         return [refusal_of(owner, said, number[owner]) for owner, said in words.items()]
 
     def come_again(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
@@ -258,7 +258,7 @@ class Admissions:
         refused: list[tuple[Pod, Sequence[str]]] = []
         alike: dict[tuple[Owner, int], list[Pod]] = {}
         for pod in coming:
-            alike.setdefault((owner_of(pod), id(pod.spec.containers)), []).append(pod)
+            alike.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in alike.items():
             number, words = self._room_of(self._sent(owner, as_template(pods[0])), len(pods))
             refused += [(pod, words) for pod in pods[number:]]

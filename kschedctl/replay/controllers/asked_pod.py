@@ -12,7 +12,7 @@ from typing import NamedTuple, TypedDict, TypeVar
 
 from msgspec.structs import replace
 
-from kschedctl.api.gangs import gangs_of
+from kschedctl.api.gangs import find_gangs
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.observed.failed_creation import in_brief
@@ -42,7 +42,7 @@ WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
 def groups_of(pod: Pod) -> frozenset[AnyGroupKey]:
     """The groups, of Kubernetes and of other projects, that the pod says that it is of."""
     own = group_key(pod)
-    return frozenset((*gangs_of(pod), *([own] if own else ())))
+    return frozenset((*find_gangs(pod), *([own] if own else ())))
 
 
 def made_together(existing: Existing, workload: Struct) -> Struct | None:

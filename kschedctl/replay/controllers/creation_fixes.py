@@ -18,7 +18,7 @@ from kschedctl.admission.pod_security_policy import IN_SPEC, TEMPLATES
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
-from kschedctl.api.ownership import Owner, controller_of
+from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
@@ -118,7 +118,7 @@ class MissingPods:
         """The Deployment behind a ReplicaSet of the cluster, whose template people write."""
         owner = self.owner
         sets = self.cluster.in_namespace("replica_sets", owner.namespace) if owner.kind == "ReplicaSet" else ()
-        controllers = (controller_of(found.metadata) for found in sets if found.metadata.name == owner.name)
+        controllers = (find_controller(found.metadata) for found in sets if found.metadata.name == owner.name)
         by = next(controllers, None)
         return Owner(by.kind, owner.namespace, by.name) if by is not None else owner
 

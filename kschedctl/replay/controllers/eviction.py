@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
-from kschedctl.api.unhealthy_pods import describe_unhealthy, unhealthy_keys
+from kschedctl.api.unhealthy_pods import describe_unhealthy, list_unhealthy_keys
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.rollout_limits import share
 from kschedctl.scheduler.engine.preemption.budgets import key_of, spare
@@ -59,7 +59,7 @@ class Evictions:
     def unhealthy_pods(self, position: Position) -> tuple[str, ...]:
         """Return the keys of the unhealthy pods that use up the budgets of a pod."""
         budgets = self.budgets_of(position)
-        return tuple(key for budget in budgets for key in unhealthy_keys(self._unevicted_pods(budget)))
+        return tuple(key for budget in budgets for key in list_unhealthy_keys(self._unevicted_pods(budget)))
 
     def _unevicted_pods(self, budget: str) -> list[Pod]:
         """Return the pods that a budget selects and that are still where the cluster has them, so no replacements."""

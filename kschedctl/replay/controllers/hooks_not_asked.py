@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from kschedctl.admission.hooks import WEBHOOKS, CreatedObject, policies_asked, webhooks_asked
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, HOOKS, NOT_GIVEN, Cluster
 from kschedctl.replay.unknown import VERDICT
 from kschedctl.reports.unknown import UnknownKind
@@ -31,7 +31,7 @@ def hooks_not_asked(cluster: Cluster, pods: Iterable[Pod], *, refused: bool = Fa
     if not hidden and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
         return ()
     new = (pod for pod in pods if not pod.metadata.creation_timestamp)
-    alike = {(p.metadata.namespace, owner_of(p).kind, tuple(p.metadata.labels.items())): p for p in new}
+    alike = {(p.metadata.namespace, find_owner(p).kind, tuple(p.metadata.labels.items())): p for p in new}
     if not alike:
         return ()
     objects = [obj for pod in alike.values() for obj in _objects(pod)]
@@ -55,7 +55,7 @@ def _not_asked(kind: str, names: list[str]) -> UnknownKind:
 
 def _objects(pod: Pod) -> Iterator[CreatedObject]:
     """The pod, and the objects that come before it; these are taken to have the labels of their pods."""
-    kind = owner_of(pod).kind
+    kind = find_owner(pod).kind
     for known in (KINDS[name] for name in dict.fromkeys(("Pod", kind, *MADE_BY.get(kind, ()))) if name in KINDS):
         group, _, version = known.versions[0].rpartition("/")
         yield CreatedObject(group, version, known.plural, pod.metadata.namespace, pod.metadata.labels)

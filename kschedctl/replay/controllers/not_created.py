@@ -27,7 +27,7 @@ from kschedctl.api.observed.failed_creation import (
     in_brief,
 )
 from kschedctl.api.ownership import Owner
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.wanted_pods import ABOVE, WantedPods, objects_of
@@ -191,7 +191,7 @@ def _is_of(event: Event, uid: str) -> bool:
 def _is_before(time: str, other: str) -> bool:
     """Whether it was in an earlier second; not so where one of the two is not known."""
     try:
-        return bool(time and other) and nanoseconds(time) // 10**9 < nanoseconds(other) // 10**9
+        return bool(time and other) and parse_nanoseconds(time) // 10**9 < parse_nanoseconds(other) // 10**9
     except InputError:
         return False
 

@@ -23,7 +23,7 @@ from kschedctl.api.objects import (
     StoredWorkload,
     Struct,
 )
-from kschedctl.api.ownership import Owner, controller_of
+from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.workloads import (
     NEW,
     DaemonSet,
@@ -95,7 +95,7 @@ _AS_READ: Mapping[str, Callable[[Any], Struct]] = {
 def controls(owner: Owner, stored_workload: StoredWorkload) -> bool:
     """Whether the object names this owner as its controller."""
     meta = stored_workload.metadata
-    by = controller_of(meta)
+    by = find_controller(meta)
     return by is not None and Owner(by.kind, meta.namespace, by.name) == owner
 
 

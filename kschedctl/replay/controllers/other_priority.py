@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.priority import priority_class
+from kschedctl.api.priority import find_priority_class
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.asked_pod import AskedPod
@@ -23,7 +23,7 @@ def as_if(asked: AskedPod, as_if_priority: int | None = None, as_if_priority_cla
 
 def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
     """The pod as it would be in another PriorityClass. Raises UsageError when there is no such class."""
-    class_ = priority_class(name, cluster.priority_classes)
+    class_ = find_priority_class(name, cluster.priority_classes)
     if class_ is None:
         known = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"
         raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {known}")

@@ -14,7 +14,7 @@ from kschedctl.admission import defaults, limit_ranger, node_selector, toleratio
 from kschedctl.admission.admit import orders
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.api.copying import replace
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import LimitRange, Pod, PodSpec, Toleration
 from kschedctl.cluster import Cluster, without_nulls
 from kschedctl.errors import InputError
@@ -126,4 +126,4 @@ class PodDefaults:
                 _ADDED[name](request)
         except NotAdmittedError as error:
             raise InputError(error.message) from None
-        return from_builtins(obj, Pod), request
+        return convert_builtins(obj, Pod), request

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import controller_of, owner_of
+from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.asked_pod import groups_of
 
@@ -38,10 +38,10 @@ def terminates_slowly(pod: Pod, patient: Names, grace: int | None = None) -> boo
     says itself. Members of gangs are left out, as a gang would count such a pod as one more.
     """
     at_once = (pod.spec.termination_grace_period_seconds if grace is None else grace) == 0
-    controller = controller_of(pod.metadata)
+    controller = find_controller(pod.metadata)
     if controller is not None and controller.kind == "Job" and (pod.metadata.namespace, controller.name) in patient:
         return False
-    return not (at_once or owner_of(pod).kind == "StatefulSet" or groups_of(pod))
+    return not (at_once or find_owner(pod).kind == "StatefulSet" or groups_of(pod))
 
 
 def terminating(pod: Pod, node: str) -> Pod:

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.ownership import Owner, controller_of, owner_of
+from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -66,7 +66,7 @@ def pods_of(cluster: Cluster, owner: Owner) -> list[Pod]:
     def mine(pod: Pod) -> bool:
         if belongs(pod, kind, namespace, name):
             return True
-        found_kind, found_namespace, owner_name = owner_of(pod)
+        found_kind, found_namespace, owner_name = find_owner(pod)
         of_cron_job = kind == "CronJob" and found_kind == "Job" and _cron_job(owner_name) == name
         return found_namespace == namespace and (of_cron_job or (found_kind == "ReplicaSet" and owner_name in sets))
 
@@ -78,13 +78,13 @@ def workloads(cluster: Cluster) -> Iterator[Owner]:
     for pod in cluster.pods.templates:
         if not pod.metadata.owner_references:
             continue
-        owner = owner_of(pod)
+        owner = find_owner(pod)
         yield owner
         if owner.kind == "Job" and _cron_job(owner.name) != owner.name:
             yield Owner("CronJob", owner.namespace, _cron_job(owner.name))
     yield from objects_of(cluster)
     for replica_set in cluster.replica_sets:
-        if (deployment := controller_of(replica_set.metadata)) is not None:
+        if (deployment := find_controller(replica_set.metadata)) is not None:
             yield Owner(deployment.kind, replica_set.metadata.namespace, deployment.name)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec.structs import replace
 
 from kschedctl.api.labels import EQUALS, requirement_errors
-from kschedctl.api.node_pools import pool_of
+from kschedctl.api.node_pools import find_pool
 from kschedctl.api.objects import Affinity, Node, NodeSelectorTerm, ObjectMeta, Pod, SelectorRequirement, Taint
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.api.tolerations import tolerates
 from kschedctl.api.workloads import made_again
@@ -54,7 +54,7 @@ def taint(part: parts.TaintNodes, cluster: Cluster, read: Files) -> Edit:
 
 def _stays(pod: Pod, hard: Taint) -> bool:
     lasting = (t for t in pod.spec.tolerations if t.toleration_seconds is None)
-    return owner_of(pod).kind == "Node" or any(tolerates(toleration, hard) for toleration in lasting)
+    return find_owner(pod).kind == "Node" or any(tolerates(toleration, hard) for toleration in lasting)
 
 
 def add_nodes(part: parts.AddNodes, cluster: Cluster, read: Files) -> Edit:
@@ -88,7 +88,7 @@ def _alike(nodes: Sequence[Node], like: str, cluster: Cluster) -> Edit:
     limits = [csi for csi in cluster.csi_nodes if csi.metadata.name == like]
     csi_nodes = [replace(csi, metadata=ObjectMeta(name)) for csi in limits for name in names]
     edit = Edit(cluster.with_objects({"Node": nodes, "CSINode": csi_nodes}))
-    daemons = [pod for pod in pods_on(cluster, [like]) if owner_of(pod).kind == "DaemonSet"]
+    daemons = [pod for pod in pods_on(cluster, [like]) if find_owner(pod).kind == "DaemonSet"]
     for pod in (_daemon(pod, like, name) for pod in daemons for name in names):
         edit.change(pod, pod)
     return edit
@@ -144,7 +144,7 @@ def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:
 def fail(part: parts.Lost, cluster: Cluster, read: Files) -> Edit:
     """Raises UsageError where there is no such zone or pool."""
     names: list[str] = []
-    for wanted, what, group in ((part.zone, "zone", node_edits.zone_of), (part.pool, "pool", pool_of)):
+    for wanted, what, group in ((part.zone, "zone", node_edits.zone_of), (part.pool, "pool", find_pool)):
         groups = node_edits.by_group(cluster, group) if wanted else {}
         if wanted and wanted not in groups:
             raise UsageError(f'no node is in {what} "{wanted}"', hint=f"there are: {', '.join(groups) or 'none'}")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from kschedctl.api.defaults import default_pod
-from kschedctl.api.gangs import GangKey, GangProject, gangs_of
+from kschedctl.api.gangs import GangKey, GangProject, find_gangs
 from kschedctl.api.objects import Pod, VolcanoPodGroup
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities, pod_requests
@@ -100,7 +100,7 @@ class _Queues:
                 self.let_in.setdefault(group.spec.queue or DEFAULT_QUEUE, []).append(group)
         self._pods: dict[GangKey, list[Pod]] = {}
         for pod in cluster.unbound_pods() if cluster.volcano_pod_groups else ():
-            for key in gangs_of(pod):
+            for key in find_gangs(pod):
                 self._pods.setdefault(key, []).append(pod)
         self._too_large: dict[str, str] = {}
 

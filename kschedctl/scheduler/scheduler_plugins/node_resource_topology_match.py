@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
-from kschedctl.api.gangs import coscheduling_gang
+from kschedctl.api.gangs import find_coscheduling_gang
 from kschedctl.api.resource_names import CPU, MEMORY, PODS, is_native, readable
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework import Code, Peers, Reads, Rejection
@@ -167,7 +167,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
 def _any_gang_waits(view: Fork) -> bool:
     """Whether a pod without a node may have to wait for Permit on the one that it gets."""
     infos = np.unique(view.pods.info[view.node < 0]).tolist()
-    return any(coscheduling_gang(view.pods.infos[number].pod) for number in infos)
+    return any(find_coscheduling_gang(view.pods.infos[number].pod) for number in infos)
 
 
 def _numa_nodes(view: Fork) -> NumaNodes:

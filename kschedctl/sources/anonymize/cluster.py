@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kschedctl.api.columns import InternedTexts, intern_texts
-from kschedctl.api.container_states import NOT_HELD, ContainersTold
+from kschedctl.api.container_states import NOT_RECORDED, NotableContainers
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.observed.api_server import without_place
@@ -46,7 +46,7 @@ def anonymized(cluster: Cluster) -> Anonymized:
     """Raises ConfigurationError for a configuration that kube-scheduler would refuse: what is in it is not known."""
     if cluster.configuration is not None:
         parse_document(cluster.configuration)
-    cluster = replace(cluster, pods=PodTable.of(cluster.pods))
+    cluster = replace(cluster, pods=PodTable.from_pods(cluster.pods))
     expressions, pseudonyms = Expressions.of(cluster), Pseudonyms(composed_names(cluster))
     numbers = Numbers.of(cluster)
     _rewritten(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
@@ -108,13 +108,15 @@ def _why_unread(kind: str, gap: Gap) -> str:
 
 
 def _containers(text: str, rewriter: Rewriter) -> str:
-    if text == NOT_HELD:
+    if text == NOT_RECORDED:
         return text
-    return ContainersTold(*(tuple(map(rewriter.struct, statuses)) for statuses in ContainersTold.read(text))).text()
+    return NotableContainers(
+        *(tuple(map(rewriter.struct, statuses)) for statuses in NotableContainers.from_text(text))
+    ).to_text()
 
 
 def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
-    table, name = PodTable.of(pods), rewriter.name
+    table, name = PodTable.from_pods(pods), rewriter.name
     columns = table.columns
     nothing = intern_texts([""] * len(table))
     return PodTable(
@@ -125,7 +127,7 @@ def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
             uids=intern_texts(map(name, columns.uids.texts())),
             node=InternedTexts(columns.node.codes, [name(text) for text in columns.node.values]),
             message=nothing,
-            refusal=nothing,
+            unschedulable_message=nothing,
             containers=columns.containers._replace(
                 values=[_containers(text, rewriter) for text in columns.containers.values]
             ),

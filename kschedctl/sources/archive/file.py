@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from kschedctl.api.decoding import from_json
+from kschedctl.api.decoding import decode_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonDict
 from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
@@ -113,13 +113,13 @@ def read_archive(path: str) -> Cluster:
 def _header(members: Archive) -> Header:
     """Raises InputError, msgspec.DecodeError, KeyError."""
     data = members.read(HEADER, LONGEST_HEADER) if HEADER in members else b"{}"
-    form = from_json(data, _Format)
+    form = decode_json(data, _Format)
     if form.kind != KIND:
         raise InputError("not a snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
     if form.format != FORMAT:
         what = f"a snapshot of format {form.format}, written by {form.written_by or 'nobody knows what'}"
         raise InputError(what, hint=f"this kschedctl reads format {FORMAT}")
-    return from_json(data, Header)
+    return decode_json(data, Header)
 
 
 def _objects(header: Header, members: Archive) -> dict[str, object]:

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, InternedTexts, TextColumn, TimeColumn, UidColumn
-from kschedctl.api.container_states import NOT_HELD
-from kschedctl.api.decoding import from_msgpack
+from kschedctl.api.container_states import NOT_RECORDED
+from kschedctl.api.decoding import decode_msgpack
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import (
     Affinity,
@@ -84,7 +84,7 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 def pack(kind: str, objects: Sequence[Any]) -> bytes:
     """The section of a kind."""
     if kind == "Pod":
-        record: object = _pod_record(PodTable.of(objects))
+        record: object = _pod_record(PodTable.from_pods(objects))
     elif kind == "Node":
         record = _node_record([without_noise(node) for node in objects])
     else:
@@ -179,7 +179,7 @@ def unpack(kind: str, data: bytes, count: int) -> Sequence[Struct]:
 
 
 def _pods(data: bytes) -> PodTable:
-    record = from_msgpack(data, _PodRecord)
+    record = decode_msgpack(data, _PodRecord)
     check_made(record.names)
     check_made(meta.namespace for meta in record.metadata)
     parts: tuple[Sequence[object], ...] = (
@@ -215,8 +215,8 @@ def _columns(record: _PodRecord, count: int) -> OwnColumns:
         scheduled=_any_column(record.scheduled or _nothing(count), count),
         disrupted=_texts(record.disrupted or _nothing(count), count),
         message=_texts(record.message or _nothing(count), count),
-        refusal=_texts(record.refusal or _nothing(count), count),
-        containers=_texts(record.containers or _nothing(count, NOT_HELD), count),
+        unschedulable_message=_texts(record.refusal or _nothing(count), count),
+        containers=_texts(record.containers or _nothing(count, NOT_RECORDED), count),
     )
 
 
@@ -225,7 +225,7 @@ def _nothing(count: int, text: str = "") -> _Column:
 
 
 def _nodes(data: bytes) -> tuple[Node, ...]:
-    record = from_msgpack(data, _NodeRecord)
+    record = decode_msgpack(data, _NodeRecord)
     images, counts, codes = record.images, _ints(record.counts), _ints(record.codes)
     _check_codes(codes, len(images))
     _check_codes(counts, len(codes) + 1)
@@ -240,7 +240,7 @@ def _nodes(data: bytes) -> tuple[Node, ...]:
 
 def _others(kind: str, data: bytes) -> tuple[Struct, ...]:
     objects: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
-    decoded: tuple[Struct, ...] = from_msgpack(data, objects)
+    decoded: tuple[Struct, ...] = decode_msgpack(data, objects)
     return decoded
 
 

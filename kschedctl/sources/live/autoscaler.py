@@ -6,7 +6,7 @@ import logging
 
 import msgspec
 
-from kschedctl.api.decoding import json_decoder
+from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.observed.autoscaler import PROGRAM, AutoscalerInstance, autoscaler_in
 from kschedctl.api.observed.command_lines import ContainerOwner
 from kschedctl.errors import ClusterError
@@ -27,7 +27,7 @@ class _Pods(msgspec.Struct, frozen=True):
 
 def owners_of_containers(server: Server, path: str, selector: str) -> tuple[ContainerOwner, ...]:
     """The pods of a label selector, as far as their command lines go. Raises RefusedError, ClusterError."""
-    return server.decoded(path, {"labelSelector": selector}, json_decoder(_Pods).decode).items or ()
+    return server.decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
 
 
 def read_autoscaler(server: Server) -> AutoscalerInstance | None:

@@ -11,10 +11,10 @@ from itertools import chain
 
 import msgspec
 
-from kschedctl.api.api_versions import group_of, is_foreign
+from kschedctl.api.api_versions import group_of, is_custom_api
 from kschedctl.api.copying import replace
-from kschedctl.api.decoding import json_decoder
-from kschedctl.api.gangs import group_kinds
+from kschedctl.api.decoding import get_json_decoder
+from kschedctl.api.gangs import find_group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE
@@ -130,7 +130,7 @@ def _cache(connection: Connection, wishes: Wishes) -> ReadingCache | None:
     """The cache of this cluster, which is not another one at the same address. Raises ClusterError, InputError."""
     server = connection.server
     try:
-        cluster = server.decoded(OLDEST_NAMESPACE, None, json_decoder(Namespace).decode).metadata.uid
+        cluster = server.decoded(OLDEST_NAMESPACE, None, get_json_decoder(Namespace).decode).metadata.uid
     except RefusedError as error:
         log.warning("warning: --cache has no effect, since nothing tells which cluster this is: %s", error)
         return None
@@ -162,7 +162,7 @@ def _read_kinds(
     lists |= read(kind for kind in others if kind not in may_wait)
     needless = replayed.needless(_specs(lists["Pod"].result()[0])) if may_wait else {}
     lists |= read(kind for kind in others if kind in may_wait and kind not in needless)
-    lists |= read(sorted(group_kinds(_templates(lists["Pod"].result()[0])) - lists.keys()))
+    lists |= read(sorted(find_group_kinds(_templates(lists["Pod"].result()[0])) - lists.keys()))
     by_kind = {kind: future.result() for kind, future in lists.items()}
     listings = {kind: listing for kind, (listing, _) in by_kind.items() if listing is not None}
     apart = {kind: listings.pop(kind) for kind in OF_NO_ONE_MOMENT if kind in listings}
@@ -194,7 +194,7 @@ def served_groups(server: Server) -> frozenset[str] | None:
     A custom resource definition whose group is not among these is not installed, so there are no such objects.
     """
     try:
-        groups = server.decoded("/apis", None, json_decoder(_ServedGroups).decode).groups
+        groups = server.decoded("/apis", None, get_json_decoder(_ServedGroups).decode).groups
     except (RefusedError, ClusterError) as error:
         log.info("API groups: %s", error)
         return None
@@ -294,7 +294,7 @@ def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) ->
             pass
     if kind in ESSENTIAL:
         raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
-    if refused.code == NOT_FOUND and (kind in (*HOOKS, *ELSEWHERE) or is_foreign(KINDS[kind].versions[0])):
+    if refused.code == NOT_FOUND and (kind in (*HOOKS, *ELSEWHERE) or is_custom_api(KINDS[kind].versions[0])):
         return None, None  # nobody can have created one
     no_api = f"are not served in {' or '.join(KINDS[kind].versions)}"
     return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from kschedctl.api.decoding import json_decoder
+from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, nearest, stands_in
 from kschedctl.cluster import SchedulerInstance
@@ -214,7 +214,7 @@ def _gates(text: str) -> Iterator[tuple[str, bool]]:
 def _get(server: Server, path: str, into: type[T], query: Mapping[str, str] | None = None) -> T | None:
     """The object at the path, None where it is not or may not be seen. Raises ClusterError."""
     try:
-        return server.decoded(path, query, json_decoder(into).decode)
+        return server.decoded(path, query, get_json_decoder(into).decode)
     except RefusedError as error:
         log.info("%s: %s", path, error.message)
         return None

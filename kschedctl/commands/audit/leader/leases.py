@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Lease
 from kschedctl.api.observed.events import LEADER_ELECTION
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import SchedulerLease
@@ -113,6 +113,6 @@ def _seconds_between(time: str | None, newest: int | None) -> float | None:
 
 def _moment(time: str | None) -> int | None:
     try:
-        return nanoseconds(time) if time else None
+        return parse_nanoseconds(time) if time else None
     except InputError:
         return None

@@ -44,7 +44,7 @@ def served_names(audited: AuditedCluster) -> list[ServedName]:
 
 def _bound(audited: AuditedCluster) -> Counter[str]:
     """How many pods that have a node named each scheduler."""
-    table = audited.cluster.pods.alive()
+    table = audited.cluster.pods.drop_terminated()
     with_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
     counts = np.bincount(table.template[with_node], minlength=len(table.templates)).tolist()
     pods: Counter[str] = Counter()

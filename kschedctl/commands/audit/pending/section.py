@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.ages import format_age
-from kschedctl.api.gangs import gangs_of
+from kschedctl.api.gangs import find_gangs
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.pending.report import GateHolder, PendingSection, WaitingPods
 from kschedctl.commands.explain.group_headline import ends_deadlock
@@ -210,7 +210,7 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
 
 def _groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
     """Return the PodGroups of which pods are pending, and so in the section already, as ``PodGroup namespace/name``."""
-    return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in gangs_of(pod)}
+    return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in find_gangs(pod)}
 
 
 def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
@@ -252,7 +252,7 @@ def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
     of each in front."""
     groups: dict[tuple[str, str, str], list[WaitingPod]] = {}
     for waiting_pod in waiting:
-        whose = str(owner_of(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
+        whose = str(find_owner(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
         groups.setdefault((waiting_pod.cause, waiting_pod.reason, whose), []).append(waiting_pod)
     for group in groups.values():
         group.sort(key=_created)
@@ -273,7 +273,7 @@ def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods
         cause=first.cause,
         reason=first.reason,
         pods=tuple(waiting.pod.key for waiting in group),
-        workloads=tuple(dict.fromkeys(str(owner_of(waiting.pod)) for waiting in group)),
+        workloads=tuple(dict.fromkeys(str(find_owner(waiting.pod)) for waiting in group)),
         age=format_age(first.pod.metadata.creation_timestamp, audited.now),
         example=_example(first),
         last_said=first.said,

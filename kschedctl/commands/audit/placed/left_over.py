@@ -21,7 +21,7 @@ SHOWN = 6
 def refused(cluster: Cluster) -> Iterator[RefusedPods]:
     """By reason, that of the most pods first: those that are left, and those of which only an event is."""
     table = cluster.pods
-    rows = table.rows_where(_is_refused)
+    rows = table.find_rows(_is_refused)
     reasons: dict[str, list[int]] = {}
     for row in rows.tolist():
         reasons.setdefault(table.templates[table.template[row]].status.reason, []).append(row)
@@ -37,7 +37,9 @@ def _is_refused(template: Pod) -> bool:
 def _gone(cluster: Cluster) -> Counter[str]:
     """How many pods that are no longer there were refused, by reason."""
     names = {(event.reason, event.involved_object.namespace, event.involved_object.name) for event in cluster.events}
-    return Counter(reason for reason, *key in names if is_refusal(reason) and cluster.pods.row(key[0], key[1]) is None)
+    return Counter(
+        reason for reason, *key in names if is_refusal(reason) and cluster.pods.find_row(key[0], key[1]) is None
+    )
 
 
 def _refused(table: PodTable, reason: str, rows: list[int], gone: int) -> RefusedPods:
@@ -61,7 +63,7 @@ def orphaned(cluster: Cluster) -> Iterator[OrphanedPods]:
     """By node, that of the most pods first; none where not all nodes are known."""
     if cluster.gap("Node"):
         return
-    table, known = cluster.pods.alive(), {node.metadata.name for node in cluster.nodes}
+    table, known = cluster.pods.drop_terminated(), {node.metadata.name for node in cluster.nodes}
     missing = np.array([bool(name) and name not in known for name in table.node.values], np.bool_)
     rows = np.flatnonzero(missing[table.node.codes])
     codes = table.node.codes[rows]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.ages import format_age
 from kschedctl.api.arrays import Rows
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import alike
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.placed.left_over import SHOWN, orphaned, refused, shared_devices
@@ -210,7 +210,7 @@ def _by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
         template = pods.table.templates[number]
         bare = not any(owner.controller for owner in template.metadata.owner_references)
         for some in [positions[i : i + 1] for i in range(len(positions))] if bare else [positions]:
-            workloads.setdefault(str(owner_of(pods[int(some[0])])), []).append(some)
+            workloads.setdefault(str(find_owner(pods[int(some[0])])), []).append(some)
     for workload, parts in sorted(workloads.items(), key=lambda item: -sum(map(len, item[1]))):
         mine = np.concatenate(parts)
         shown = [pods[position] for position in mine[:SHOWN].tolist()]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.ages import format_age
-from kschedctl.api.times import earlier
+from kschedctl.api.times import subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
@@ -155,7 +155,7 @@ def _back_off_ends(group: Sequence[InQueue], audited: AuditedCluster) -> str:
     longest = audited.scheduler.configuration.pod_max_backoff_seconds
     said = [in_queue.waiting.said for in_queue in group if in_queue.queue == "backoffQ"]
     tried = [words.at for words in said if words and audited.seconds_since(words.at) is not None]
-    return earlier(max(tried), -longest) if tried and len(tried) == len(said) else ""
+    return subtract_seconds(max(tried), -longest) if tried and len(tried) == len(said) else ""
 
 
 def _why(first: InQueue, wake_ups: WakeUps | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.field_errors import FieldError
 from kschedctl.api.json_values import object_at
 from kschedctl.api.objects import Struct
@@ -85,7 +85,7 @@ def is_written(subject: Subject) -> bool:
     if makes_pods and "spec" not in subject.document:
         return False
     metadata = object_at(subject.document, "metadata")
-    foreign = is_foreign(subject.api_version) and subject.kind not in OF_KARPENTER
+    foreign = is_custom_api(subject.api_version) and subject.kind not in OF_KARPENTER
     return not (metadata.get("uid") or metadata.get("ownerReferences") or foreign)
 
 

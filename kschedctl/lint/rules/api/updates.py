@@ -9,11 +9,11 @@ from functools import cached_property
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.field_errors import FieldError, ValidationErrors, deduplicate, forbidden
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.labels import Selector
-from kschedctl.api.ownership import TEMPLATE_HASH, Owner, controller_of
+from kschedctl.api.ownership import TEMPLATE_HASH, Owner, find_controller
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.validation import around_pods, manifests, updates, written
 from kschedctl.cluster import Cluster, without_nulls
@@ -35,7 +35,7 @@ def changed(context: LintContext) -> Iterator[Problem]:
         if subject.kind not in STRUCTS or not is_written(subject) or _is_hook(subject):
             continue
         try:
-            new = from_builtins(without_nulls(subject.document), STRUCTS[subject.kind])
+            new = convert_builtins(without_nulls(subject.document), STRUCTS[subject.kind])
         except msgspec.ValidationError:
             continue
         for fault in _first_of_each_field(_faults(subject, new, deployed)):
@@ -144,7 +144,7 @@ class _Deployed:
             if selector is None or stored.spec.selector is None:
                 continue
             selectors[Owner(kind, metadata.namespace, metadata.name)] = selector
-            controller = controller_of(metadata)
+            controller = find_controller(metadata)
             if controller is not None and controller.kind == "Deployment":
                 kept = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
                 selectors[Owner("Deployment", metadata.namespace, controller.name)] = Selector(kept)
@@ -155,7 +155,7 @@ class _Deployed:
         selectors = {}
         for owner, document in self.documents.items():
             try:
-                typed = from_builtins(without_nulls(document), written.Workload)
+                typed = convert_builtins(without_nulls(document), written.Workload)
             except msgspec.ValidationError:
                 continue
             selector = compiled(typed.spec.selector)

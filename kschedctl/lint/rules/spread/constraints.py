@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.admission import merged_label_keys
+from kschedctl.api.admission import merge_constraint_label_keys
 from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
 from kschedctl.api.validation.selectors import label_selector
@@ -109,7 +109,7 @@ def label_keys_invalid(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         labels = dict.fromkeys(_labels(workload), "")
         options = context.validation_options
-        created = merged_label_keys(constraint, labels) if options.selector_merge else constraint
+        created = merge_constraint_label_keys(constraint, labels) if options.selector_merge else constraint
         yield from workload.refused(match_label_keys(created, workload.at_field(*path), options))
 
 

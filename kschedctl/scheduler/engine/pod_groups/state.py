@@ -13,7 +13,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.kinds import first_minor
 from kschedctl.api.objects import AnyGroup, PodGroup
-from kschedctl.api.priority import priority_class
+from kschedctl.api.priority import find_priority_class
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import AnyGroupKey, GroupKey
@@ -47,7 +47,7 @@ def group_priority(group: AnyGroup, view: Fork) -> int:
     """The group's own; 0 for one that says nothing of it."""
     if group.spec.priority is not None or not group.spec.priority_class_name:
         return group.spec.priority or 0
-    class_ = priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
+    class_ = find_priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
     return class_.value if class_ else 0
 
 

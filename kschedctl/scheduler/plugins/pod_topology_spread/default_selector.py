@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kschedctl.api.labels import Requirement, Selector, SelectorError, from_label_selector, from_set, selector
 from kschedctl.api.objects import OwnerReference, Service
-from kschedctl.api.ownership import controller_of
+from kschedctl.api.ownership import find_controller
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -22,7 +22,7 @@ def default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
     labels: dict[str, str] = {}
     for service in pod_services(info, objects):
         labels.update(service.spec.selector)
-    owner = controller_of(info.pod.metadata)
+    owner = find_controller(info.pod.metadata)
     if owner is None:
         return from_set(labels)
     controlled = (owner.api_version, owner.kind) == ("v1", "ReplicationController")
@@ -33,7 +33,7 @@ def default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
 
 def selecting_kinds(info: PodInfo) -> tuple[str, ...]:
     """The kinds of what may select the pod: services, and that of its owner."""
-    owner = controller_of(info.pod.metadata)
+    owner = find_controller(info.pod.metadata)
     known = owner is not None and owner.kind in ("ReplicationController", *OWNERS)
     return ("Service", owner.kind) if owner is not None and known else ("Service",)
 

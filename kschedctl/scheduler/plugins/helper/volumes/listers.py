@@ -27,7 +27,7 @@ from kschedctl.api.objects import (
     Volume,
     VolumeAttachment,
 )
-from kschedctl.api.ownership import controller_of
+from kschedctl.api.ownership import find_controller
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginError
@@ -244,7 +244,7 @@ def claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
 
 def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
     """Raises PluginError unless the claim was made for the pod."""
-    controller = controller_of(claim.metadata)
+    controller = find_controller(claim.metadata)
     if controller is None or controller.uid != pod.metadata.uid:
         raise PluginError(f"PVC {claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 
