@@ -144,7 +144,13 @@ def test_what_says_nothing_of_scheduling_is_passed_over(tmp_path: Path) -> None:
 
 def columns(table: PodTable) -> dict[str, tuple[str, ...]]:
     own = table.columns
-    rows = zip(own.scheduled.texts(), own.disrupted.texts(), own.message.texts(), own.unschedulable_message.texts(), strict=True)
+    rows = zip(
+        own.scheduled.texts(),
+        own.disrupted.texts(),
+        own.message.texts(),
+        own.unschedulable_message.texts(),
+        strict=True,
+    )
     return dict(zip(table.names, rows, strict=True))
 
 
