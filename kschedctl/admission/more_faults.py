@@ -45,11 +45,11 @@ def more_faults(request: AdmissionRequest) -> ValidationErrors:
     yield from _pod_security_context(spec, at)
     for number, gate in enumerate(spec.get("readinessGates") or ()):
         gate_at = (*at, "readinessGates", number, "conditionType")
-        yield from names.check(gate_at, str(gate.get("conditionType", "")), names.qualified_name)
+        yield from names.validate_syntax(gate_at, str(gate.get("conditionType", "")), names.validate_qualified_name)
     yield from _seconds(spec, at)
     for name in ("hostname", "subdomain"):
         if spec.get(name):
-            yield from names.check((*at, name), spec[name], names.dns_label)
+            yield from names.validate_syntax((*at, name), spec[name], names.validate_dns_label)
     operating_system = spec.get("os")
     if isinstance(operating_system, dict):
         if not operating_system.get("name"):
@@ -146,4 +146,4 @@ def _port(port: object, at: Path) -> ValidationErrors:
         if not 1 <= (port or 0) <= 65535:
             yield invalid(at, port or 0, "must be between 1 and 65535, inclusive")
     else:
-        yield from names.check(at, str(port), names.port_name)
+        yield from names.validate_syntax(at, str(port), names.validate_port_name)

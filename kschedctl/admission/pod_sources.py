@@ -105,7 +105,7 @@ def _source(kind: str, source: Writable, at: Path) -> ValidationErrors:
             elif resource not in RESOURCES and not resource.startswith(HUGE_PAGES):
                 yield not_supported((*at, "resource"), resource, RESOURCES)
         case "configMapKeyRef" | "secretKeyRef":
-            yield from names.check((*at, "name"), str(source.get("name") or ""), names.dns_subdomain)
+            yield from names.validate_syntax((*at, "name"), str(source.get("name") or ""), names.validate_dns_subdomain)
             if not source.get("key"):
                 yield required((*at, "key"))
 
@@ -115,7 +115,7 @@ def _field(path: str, at: Path) -> ValidationErrors:
         yield required((*at, "fieldPath"))
     elif match := SUBSCRIPTED.fullmatch(path):
         text = match[2].lower() if match[1].endswith("annotations") else match[2]
-        yield from names.check(at, text, names.qualified_name)
+        yield from names.validate_syntax(at, text, names.validate_qualified_name)
     elif path not in FIELDS and path != "spec.host":
         said = f"error converting fieldPath: field label not supported: {path}"
         yield invalid((*at, "fieldPath"), path, said)

@@ -10,7 +10,13 @@ from typing import Any
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import LimitRange, Namespace, Pod, ResourceQuota
-from kschedctl.api.pod_requests import Options, Quantities, container_limits, pod_requests, quantities
+from kschedctl.api.pod_requests import (
+    Options,
+    Quantities,
+    aggregate_container_limits,
+    compute_pod_requests,
+    parse_quantities,
+)
 from kschedctl.cluster import Cluster, without_nulls
 
 Writable = dict[str, Any]
@@ -103,12 +109,12 @@ class AdmissionRequest:
     def totals(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
         """What the pod as a whole requests, and its limits."""
         pod = self.pod()
-        requests = pod_requests(pod, _ALONE._replace(overhead=overhead))
-        limits = container_limits(pod.spec.containers, pod.spec.init_containers)
+        requests = compute_pod_requests(pod, _ALONE._replace(overhead=overhead))
+        limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
         if pod.spec.resources is not None:
-            limits |= quantities(pod.spec.resources.limits)
+            limits |= parse_quantities(pod.spec.resources.limits)
         if overhead:
-            for name, amount in quantities(pod.spec.overhead).items():
+            for name, amount in parse_quantities(pod.spec.overhead).items():
                 if name in limits:
                     limits[name] = limits[name].add(amount)
         return requests, limits

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api import resource_names
 from kschedctl.api.objects import Container, Node, Pod, PodSpec, ResourceRequirements, Resources
-from kschedctl.api.pod_requests import Options, aggregate_container_requests, container_limits
+from kschedctl.api.pod_requests import Options, aggregate_container_limits, aggregate_container_requests
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 DEFAULT_NAMESPACE = "default"
@@ -79,7 +79,7 @@ def _default_pod_level_resources(pod: Pod, resources: ResourceRequirements) -> R
     limits.
     """
     limits: Resources = dict(resources.limits)
-    for name, limit in container_limits(pod.spec.containers, pod.spec.init_containers).items():
+    for name, limit in aggregate_container_limits(pod.spec.containers, pod.spec.init_containers).items():
         if name.startswith(resource_names.HUGE_PAGES_PREFIX) and name not in resources.requests:
             limits.setdefault(name, str(limit))
     requests: Resources = dict(resources.requests)

@@ -351,7 +351,7 @@ def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iter
         if wanted and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
             owner = workload.metadata.name
             pod = _pod(template, f"{owner}-{name}", namespace, "DaemonSet", owner)
-            yield replace(pod, spec=replace(spec, affinity=pinned_to(spec.affinity, name)))
+            yield replace(pod, spec=replace(spec, affinity=pin_to_node(spec.affinity, name)))
 
 
 def with_daemon_tolerations(spec: PodSpec) -> PodSpec:
@@ -362,12 +362,14 @@ def with_daemon_tolerations(spec: PodSpec) -> PodSpec:
     return replace(spec, tolerations=(*spec.tolerations, *added))
 
 
-def pinned_to(affinity: Affinity | None, node: str) -> Affinity:
-    """The pod's affinity with its required node terms replaced by the node's name, as the controller does."""
+def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
+    """Return the affinity with its required node terms replaced by the node's name, as the DaemonSet controller
+    does.
+    """
     term = NodeSelectorTerm(match_fields=(SelectorRequirement("metadata.name", "In", (node,)),))
-    own = affinity or Affinity()
-    node_affinity = own.node_affinity or NodeAffinity()
+    pod_affinity = affinity or Affinity()
+    node_affinity = pod_affinity.node_affinity or NodeAffinity()
     required = NodeSelector((term,))
     return replace(
-        own, node_affinity=replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
+        pod_affinity, node_affinity=replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
     )

@@ -22,9 +22,9 @@ from kschedctl.api.observed.api_server import (
     OPTIONAL_PLUGINS,
     OTHER_PLUGINS,
     ApiServerInstance,
-    api_server_of,
+    read_api_server,
 )
-from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
+from kschedctl.api.observed.autoscaler import AutoscalerInstance, read_autoscaler
 from kschedctl.api.operator_resources import custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import is_newer_version, is_relevant_kind
@@ -189,7 +189,7 @@ class Cluster(Objects):
         ``v1.34.1-eks-…``. Raises InputError for fields of the wrong type,
         ConfigurationError for a version that is not replayed.
         """
-        KubeVersion.supported(kube_version)
+        KubeVersion.parse_supported(kube_version)
         if not isinstance(objects, Iterable):
             raise InputError(f"expected a list of objects, got {type_name(objects)}")
         documents = list(objects)
@@ -205,8 +205,8 @@ class Cluster(Objects):
             kube_version=kube_version,
             warnings=tuple(newer),
             listed={kind: _places(by_kind.get(kind, ())) for kind in ("Node", "Pod")},
-            autoscaler=next(filter(None, map(autoscaler_of, flatten(documents))), None),
-            api_server=next(filter(None, map(api_server_of, flatten(documents))), AS_BY_DEFAULT),
+            autoscaler=next(filter(None, map(read_autoscaler, flatten(documents))), None),
+            api_server=next(filter(None, map(read_api_server, flatten(documents))), AS_BY_DEFAULT),
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
-from kschedctl.api.observed.failed_creation import in_brief
+from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, find_owner
 from kschedctl.api.workloads import (
     NEW,
@@ -26,7 +26,7 @@ from kschedctl.api.workloads import (
     RollingUpdate,
     StatefulSet,
     UpdateStrategy,
-    pinned_to,
+    pin_to_node,
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
@@ -247,7 +247,7 @@ def _spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
     """Without a node and what admission sets; a DaemonSet's pod for its node, a StatefulSet's with its own claims."""
     spec = replace(spec, node_name="", priority=None, preemption_policy=None)
     if owner.kind == "DaemonSet":
-        return replace(spec, affinity=pinned_to(spec.affinity, slot(old)))
+        return replace(spec, affinity=pin_to_node(spec.affinity, slot(old)))
     if owner.kind != "StatefulSet":
         return spec
     volumes = list(spec.volumes)
@@ -284,7 +284,7 @@ def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler, deleted: Seq
     if any(eviction.victim in own for eviction in simulation.evictions):
         return rolled_out._replace(refused="its rollout evicts pods of its own")
     if rollout.refused is not None:
-        return rolled_out._replace(refused=f"its pods are not created: {in_brief(creation.words[0])}")
+        return rolled_out._replace(refused=f"its pods are not created: {shorten_api_message(creation.words[0])}")
     if rollout.old or rollout.coming:
         return rolled_out._replace(refused=f"its rollout gets {rollout.said}")
     if placed < min(before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:

@@ -49,7 +49,7 @@ def parse_settings(document: object, where: str) -> ProjectSettings:
         raise InputError(what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where) from None
     if settings.lint.kube_version is not None:
         try:
-            KubeVersion.supported(settings.lint.kube_version)
+            KubeVersion.parse_supported(settings.lint.kube_version)
         except ConfigurationError as error:
             raise InputError(error.what, where=f"{where}, lint.kube-version", hint=error.hint) from None
     return settings

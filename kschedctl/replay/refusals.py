@@ -21,7 +21,7 @@ from kschedctl.api.field_errors import Path
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources, Struct
 from kschedctl.api.ownership import ADDED_LABELS
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, written
 from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
@@ -109,7 +109,7 @@ def refusals(
 def invalid_around(manifest: JsonObject, obj: Struct) -> list[Denial]:
     """Why the API refuses a manifest that makes no pods; ``obj``: it as a struct of validation.around_pods.KINDS."""
     kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
-    faults = around_pods.errors(kind, obj)
+    faults = around_pods.validate_object(kind, obj)
     return [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
 
 
@@ -161,7 +161,7 @@ def _runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[st
 
 def _equal(fixed: Resources, overhead: Resources) -> bool:
     try:
-        return quantities(fixed) == quantities(overhead)
+        return parse_quantities(fixed) == parse_quantities(overhead)
     except QuantityError:
         return True  # whoever reads them says so
 

@@ -13,13 +13,13 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, fate, is_named, kind_of, known_as
 from kschedctl.api.newer_versions import describe_accepted
-from kschedctl.api.observed.api_server import ApiServerInstance, api_server_of
-from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
+from kschedctl.api.observed.api_server import ApiServerInstance, read_api_server
+from kschedctl.api.observed.autoscaler import AutoscalerInstance, read_autoscaler
 from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.operator_resources import custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
-from kschedctl.api.validation.unknown_fields import OF_KARPENTER, POD_HOLDERS, unknown_fields
+from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
 from kschedctl.api.versions_read import is_newer_version, is_readable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, read_newer
 from kschedctl.errors import InputError
@@ -131,15 +131,15 @@ class Collector:
             self.add(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
             self.skipped[kind] += 1
-        self.autoscaler = self.autoscaler or autoscaler_of(document)
-        self.api_server = self.api_server or api_server_of(document)
+        self.autoscaler = self.autoscaler or read_autoscaler(document)
+        self.api_server = self.api_server or read_api_server(document)
         if kind in POD_HOLDERS and not _has_uid(document):
             self._manifest(document, place)
         elif kind in POD_HOLDERS and kind != "Pod":
             self.stored.append(Manifest(document, place))
         elif kind == "Pod":
             self.look_for_new_fields(document, place)
-        elif kind in OF_KARPENTER:
+        elif kind in KARPENTER_KINDS:
             self._warn_of_fields(document, place)
         elif kind in AROUND_PODS and not (
             _has_uid(document) or is_custom_api(version) or is_newer_version(kind, version)
@@ -285,7 +285,7 @@ class Collector:
 
     def _warn_of_fields(self, document: dict[str, object], place: Place) -> None:
         """Warn of fields that the API does not know: it drops them."""
-        unknown = list(unknown_fields(document))
+        unknown = list(find_unknown_fields(document))
         self.warnings += [f"{place}: {field}" for field in unknown[:MOST_TOLD]]
         if len(unknown) > MOST_TOLD:
             self.warnings.append(f"{place}: {counted(len(unknown) - MOST_TOLD, 'more unknown field')}")

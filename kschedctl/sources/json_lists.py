@@ -112,10 +112,10 @@ class ListReader:
         collector = self._collector
         if collector.autoscaler is None and AUTOSCALER in array and _ITS_FLAG in array:
             with suppress(*_UNDECODABLE):
-                collector.autoscaler = autoscaler.autoscaler_in(_container_owners.decode(array), self._kind)
+                collector.autoscaler = autoscaler.find_autoscaler(_container_owners.decode(array), self._kind)
         if collector.api_server is None and API_SERVER in array and any(flag in array for flag in _ITS_FLAGS):
             with suppress(*_UNDECODABLE):
-                collector.api_server = api_server.api_server_in(_container_owners.decode(array), self._kind)
+                collector.api_server = api_server.find_api_server(_container_owners.decode(array), self._kind)
 
     def _look_for_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
         """The JSON of the pods that were looked at: of pods of one template the first."""

@@ -21,7 +21,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.newer_versions import iter_unknown_paths
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.known_fields import fields_by_type
-from kschedctl.api.validation.unknown_fields import unknown_fields
+from kschedctl.api.validation.unknown_fields import find_unknown_fields
 from kschedctl.cluster import without_nulls
 
 _REVISION_LABEL = b"controller-revision-hash"
@@ -51,7 +51,7 @@ class ToldFields:
 
     def of_pod(self, pod: JsonObject, where: object) -> Iterator[str]:
         """Of the spec of a pod, which is found at ``where``."""
-        fields = unknown_fields({"kind": "Pod", "spec": pod.get("spec")})
+        fields = find_unknown_fields({"kind": "Pod", "spec": pod.get("spec")})
         yield from self._new("Pod", ((str(field), _generic(format_path(field.path))) for field in fields), where)
 
     def of(self, kind: str, document: JsonObject, where: object) -> Iterator[str]:

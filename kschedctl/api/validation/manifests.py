@@ -9,7 +9,7 @@ from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, dedup
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation import workloads, written
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.pods import pod
+from kschedctl.api.validation.pods import validate_pod
 
 KINDS: dict[str, type[Struct]] = {
     "Pod": written.Pod,
@@ -25,15 +25,15 @@ KINDS: dict[str, type[Struct]] = {
 """Kind -> the struct that ``errors`` takes."""
 
 _RULES: dict[str, Callable[[Any, ValidationOptions], ValidationErrors]] = {
-    "Pod": pod,
-    "PodTemplate": workloads.pod_template,
-    "Deployment": workloads.deployment,
-    "ReplicaSet": workloads.replica_set,
-    "ReplicationController": workloads.replication_controller,
-    "StatefulSet": workloads.stateful_set,
-    "DaemonSet": workloads.daemon_set,
-    "Job": workloads.job,
-    "CronJob": workloads.cron_job,
+    "Pod": validate_pod,
+    "PodTemplate": workloads.validate_pod_template,
+    "Deployment": workloads.validate_deployment,
+    "ReplicaSet": workloads.validate_replica_set,
+    "ReplicationController": workloads.validate_replication_controller,
+    "StatefulSet": workloads.validate_stateful_set,
+    "DaemonSet": workloads.validate_daemon_set,
+    "Job": workloads.validate_job,
+    "CronJob": workloads.validate_cron_job,
 }
 
 
@@ -52,7 +52,7 @@ def pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Templat
         case written.Pod():
             yield manifest, ()
         case written.Workload():
-            template = workloads.with_claims(manifest.spec) if kind == "StatefulSet" else manifest.spec.template
+            template = workloads.add_claim_volumes(manifest.spec) if kind == "StatefulSet" else manifest.spec.template
             yield template, ("spec", "template")
         case written.ReplicationController():
             if manifest.spec.template is not None:

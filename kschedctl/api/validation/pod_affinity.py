@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from kschedctl.api.field_errors import Path, ValidationErrors, forbidden, invalid, required
 from kschedctl.api.objects import LabelSelector, PodAffinity, PodAffinityTerm
 from kschedctl.api.validation import names
-from kschedctl.api.validation.node_affinity import PREFERRED, REQUIRED, weight
-from kschedctl.api.validation.selectors import label_selector
+from kschedctl.api.validation.node_affinity import PREFERRED, REQUIRED, validate_weight
+from kschedctl.api.validation.selectors import validate_label_selector
 
 WITHOUT_SELECTOR = "must not be specified when labelSelector is not set"
 IN_BOTH = "exists in both matchLabelKeys and labelSelector"
@@ -20,21 +20,21 @@ def pod_affinity(affinity: PodAffinity, path: Path) -> ValidationErrors:
         yield from _term(term, (*path, REQUIRED, i))
     for i, weighted in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
         at = (*path, PREFERRED, i)
-        yield from weight(weighted.weight, (*at, "weight"))
+        yield from validate_weight(weighted.weight, (*at, "weight"))
         yield from _term(weighted.pod_affinity_term, (*at, "podAffinityTerm"))
 
 
 def _term(term: PodAffinityTerm, path: Path) -> ValidationErrors:
     """Upstream: validatePodAffinityTerm; it says ``namespace`` where the field is called namespaces."""
-    yield from label_selector(term.label_selector, (*path, "labelSelector"))
-    yield from label_selector(term.namespace_selector, (*path, "namespaceSelector"))
+    yield from validate_label_selector(term.label_selector, (*path, "labelSelector"))
+    yield from validate_label_selector(term.namespace_selector, (*path, "namespaceSelector"))
     for i, name in enumerate(term.namespaces):
-        faults = names.check((*path, "namespace"), name, names.dns_label)
+        faults = names.validate_syntax((*path, "namespace"), name, names.validate_dns_label)
         yield from (fault._replace(at=(*path, "namespaces", i)) for fault in faults)
     yield from label_keys(term.match_label_keys, term.mismatch_label_keys, term.label_selector, path)
     if not term.topology_key:
         yield required((*path, "topologyKey"), "can not be empty")
-    yield from names.check((*path, "topologyKey"), term.topology_key, names.qualified_name)
+    yield from names.validate_syntax((*path, "topologyKey"), term.topology_key, names.validate_qualified_name)
 
 
 def label_keys(
@@ -50,7 +50,7 @@ def label_keys(
         if keys and selector is None:
             yield forbidden((*path, field), WITHOUT_SELECTOR)
         elif keys:
-            yield from names.check_all((*path, field), keys, names.qualified_name)
+            yield from names.validate_syntax_of_each((*path, field), keys, names.validate_qualified_name)
     if selector is not None:
         index = {key: i for i, key in enumerate(match)}
         seen = set(selector.match_labels)

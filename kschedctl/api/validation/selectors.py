@@ -1,4 +1,4 @@
-"""Label selectors.
+"""Validation of label selectors.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go (v1.36).
 """
@@ -14,16 +14,16 @@ NO_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
 SOME_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 
 
-def label_selector(selector: LabelSelector | None, path: Path) -> ValidationErrors:
-    """A selector with all its requirements."""
+def validate_label_selector(selector: LabelSelector | None, path: Path) -> ValidationErrors:
+    """Validate a label selector with all its requirements."""
     if selector is None:
         return
-    yield from names.labels(selector.match_labels, (*path, "matchLabels"))
+    yield from names.validate_labels(selector.match_labels, (*path, "matchLabels"))
     for i, requirement in enumerate(selector.match_expressions):
-        yield from _requirement(requirement, (*path, "matchExpressions", i))
+        yield from _validate_requirement(requirement, (*path, "matchExpressions", i))
 
 
-def _requirement(requirement: SelectorRequirement, path: Path) -> ValidationErrors:
+def _validate_requirement(requirement: SelectorRequirement, path: Path) -> ValidationErrors:
     values = requirement.values or ()
     match requirement.operator:
         case "In" | "NotIn":
@@ -34,5 +34,5 @@ def _requirement(requirement: SelectorRequirement, path: Path) -> ValidationErro
                 yield forbidden((*path, "values"), SOME_VALUES)
         case operator:
             yield invalid((*path, "operator"), TypedString(operator), UNKNOWN_OPERATOR)
-    yield from names.check((*path, "key"), requirement.key, names.qualified_name)
-    yield from names.check_all((*path, "values"), values, names.label_value)
+    yield from names.validate_syntax((*path, "key"), requirement.key, names.validate_qualified_name)
+    yield from names.validate_syntax_of_each((*path, "values"), values, names.validate_label_value)

@@ -24,7 +24,7 @@ def tolerations(written: Iterable[Toleration], path: Path, options: ValidationOp
 def _toleration(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
     operator = TypedString(toleration.operator)
     if toleration.key:
-        yield from names.check((*path, "key"), toleration.key, names.qualified_name)
+        yield from names.validate_syntax((*path, "key"), toleration.key, names.validate_qualified_name)
     elif operator != "Exists":
         all_keys = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid((*path, "operator"), operator, all_keys)
@@ -47,7 +47,7 @@ def _value(toleration: Toleration, path: Path, options: ValidationOptions) -> Va
     at, value = (*path, "operator"), toleration.value
     match toleration.operator:
         case "Equal" | "":
-            if problems := names.label_value(value):
+            if problems := names.validate_label_value(value):
                 yield invalid(at, value, ";".join(problems))._replace(at=(*path, "value"))
         case "Exists":
             if value:
@@ -63,7 +63,7 @@ def _value(toleration: Toleration, path: Path, options: ValidationOptions) -> Va
 
 
 def _number(value: str, path: Path) -> ValidationErrors:
-    yield from names.check(path, value, names.decimal_integer)
+    yield from names.validate_syntax(path, value, names.validate_decimal_integer)
     if parse_int64(value) is None:
         digits = value.removeprefix("-").removeprefix("+")
         why = "value out of range" if digits.isdecimal() and digits.isascii() else "invalid syntax"

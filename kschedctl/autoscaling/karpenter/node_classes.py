@@ -14,7 +14,7 @@ from kschedctl.api.api_versions import group_of
 from kschedctl.api.karpenter import NodeClassReference, NodePool
 from kschedctl.api.kinds import KINDS, ApiKind
 from kschedctl.api.node_classes import NodeClass
-from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.autoscaling.karpenter.amounts import PODS
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import ZONE
@@ -107,8 +107,8 @@ class NodeClasses:
         own = self.of(pool) if pool else None
         if own is None:
             return types
-        more = quantities({STORAGE: own.root_disk_size} if own.root_disk_size else {})
-        more |= quantities({PODS: str(own.max_pods)} if own.max_pods is not None else {})
+        more = parse_quantities({STORAGE: own.root_disk_size} if own.root_disk_size else {})
+        more |= parse_quantities({PODS: str(own.max_pods)} if own.max_pods is not None else {})
         return [_made(each, more, frozenset() if anywhere else own.zones) for each in types]
 
 

@@ -20,7 +20,7 @@ from kschedctl.api.objects import (
     StoredWorkload,
     WorkloadStatus,
 )
-from kschedctl.api.observed.noise import without_noise
+from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, OBSERVED, OF_CREATION, Cluster
 from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, SnapshotDiff
@@ -109,7 +109,7 @@ def _change(difference: Difference) -> ObjectChange:
 
 def _read_part(obj: Any) -> Any:
     """The object less its identity and what changes without a meaning for scheduling."""
-    obj = without_noise(obj)
+    obj = strip_noise(obj)
     if isinstance(obj, Node):
         obj = replace(obj, status=replace(obj.status, conditions=()))
     if isinstance(obj, StoredWorkload | ReplicationController):

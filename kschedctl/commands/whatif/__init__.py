@@ -258,7 +258,7 @@ def configurations(documents: Mapping[str, JsonObject]) -> Settings:
 
 def versions(names: tuple[str, str]) -> Settings:
     """The settings of two versions. Raises ConfigurationError for one that is not replayed, UsageError for the same."""
-    if len(set(map(KubeVersion.supported, names))) == 1:
+    if len(set(map(KubeVersion.parse_supported, names))) == 1:
         raise UsageError("two different versions can be compared", where=" ".join(names))
     return {name: {"kube_version": name} for name in names}
 

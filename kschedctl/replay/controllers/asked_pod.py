@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kschedctl.api.gangs import find_gangs
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.observed.failed_creation import in_brief
+from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
 from kschedctl.cluster import Cluster
@@ -142,7 +142,7 @@ def _without_refused(scheduler: Scheduler) -> tuple[Scheduler, list[str]]:
     cluster, refused = with_new_objects(scheduler.cluster)
     if not refused:
         return scheduler, []
-    said = [f"{one.workload} is not created: {in_brief(one.failures[0].message)}" for one in refused]
+    said = [f"{one.workload} is not created: {shorten_api_message(one.failures[0].message)}" for one in refused]
     return Scheduler(cluster, scheduler.call_extender), said
 
 

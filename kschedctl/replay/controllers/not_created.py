@@ -18,13 +18,13 @@ from kschedctl.api.objects import Condition, Event
 from kschedctl.api.observed.events import last_time, times_seen
 from kschedctl.api.observed.failed_creation import (
     FAILED_CREATE,
-    MAKERS,
+    FAILURE_SOURCES,
     NO_REPLICA_SET,
-    TOLD_BY,
-    api_words,
-    controllers_words,
-    creation_failure,
-    in_brief,
+    POD_CREATORS,
+    extract_api_message,
+    extract_controller_prefix,
+    find_creation_failure,
+    shorten_api_message,
 )
 from kschedctl.api.ownership import Owner
 from kschedctl.api.times import parse_nanoseconds
@@ -134,19 +134,19 @@ class Creations:
         """Each reason once, the newest first: what events tell, else the condition."""
         alike: dict[str, list[Event]] = {}
         for event in sorted(events, key=last_time, reverse=True):
-            alike.setdefault(in_brief(api_words(event.message)), []).append(event)
+            alike.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
         for same in alike.values():
             last = last_time(same[0])
-            words, by = api_words(same[0].message), f"event {same[0].reason} of {owner}"
+            words, by = extract_api_message(same[0].message), f"event {same[0].reason} of {owner}"
             yield CreationFailure(words, by, last, format_age(last, self._now), _tries(same))
-        if condition is not None and in_brief(api_words(condition.message)) not in alike:
+        if condition is not None and shorten_api_message(extract_api_message(condition.message)) not in alike:
             last, by = condition.last_transition_time or "", f"condition {condition.type} of {owner}"
-            yield CreationFailure(api_words(condition.message), by, last, format_age(last, self._now))
+            yield CreationFailure(extract_api_message(condition.message), by, last, format_age(last, self._now))
 
 
 def unread(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
     """The kinds that would tell that pods could not be created, of a workload of this kind or of any."""
-    kinds = OF.get(kind, (kind, "Event")) if kind else TOLD_BY
+    kinds = OF.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 
 
@@ -155,7 +155,7 @@ def _told(cluster: Cluster) -> Mapping[Owner, _Told]:
     events, signs = _events(cluster), {}
     for owner, obj in objects_of(cluster).items():
         mine = [event for event in events.pop(owner, ()) if _is_of(event, obj.metadata.uid)]
-        condition = creation_failure(obj.status.conditions)
+        condition = find_creation_failure(obj.status.conditions)
         if (mine or condition is not None) and obj.metadata.deletion_timestamp is None:
             signs[owner] = _Told(condition, mine)
     return signs | {owner: _Told(None, mine) for owner, mine in events.items() if _may_be_there(owner, cluster)}
@@ -163,14 +163,14 @@ def _told(cluster: Cluster) -> Mapping[Owner, _Told]:
 
 def _may_be_there(owner: Owner, cluster: Cluster) -> bool:
     """Whether it may exist without having been read."""
-    return owner.kind not in MAKERS or cluster.gap(owner.kind, owner.namespace) is not None
+    return owner.kind not in POD_CREATORS or cluster.gap(owner.kind, owner.namespace) is not None
 
 
 def _events(cluster: Cluster) -> dict[Owner, list[Event]]:
     events: dict[Owner, list[Event]] = {}
     for event in cluster.events:
         about = event.involved_object
-        if event.reason in (FAILED_CREATE, NO_REPLICA_SET) and about.kind in (*MAKERS, "CronJob"):
+        if event.reason in (FAILED_CREATE, NO_REPLICA_SET) and about.kind in (*POD_CREATORS, "CronJob"):
             events.setdefault(Owner(about.kind, about.namespace, about.name), []).append(event)
     return events
 
@@ -179,7 +179,7 @@ def _tries(alike: Iterable[Event]) -> int:
     """How often: of a StatefulSet's claim that was refused two events tell, about the claim and about its pod."""
     by_controllers_words: Counter[str] = Counter()
     for event in alike:
-        by_controllers_words[controllers_words(event.message)] += times_seen(event)
+        by_controllers_words[extract_controller_prefix(event.message)] += times_seen(event)
     return max(by_controllers_words.values())
 
 
@@ -218,7 +218,7 @@ def with_headline(not_created: NotCreated) -> NotCreated:
 def _headline(not_created: NotCreated) -> str:
     """``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
     newest, *others = not_created.failures
-    why = f"{in_brief(newest.message) or NO_WORDS}{_others(others)}"
+    why = f"{shorten_api_message(newest.message) or NO_WORDS}{_others(others)}"
     if not_created.past:
         ago = f" {newest.age} ago" if newest.age else ""
         return f"some could not be created{ago}, {_since(not_created)}: {why}"
@@ -230,7 +230,7 @@ def _others(failures: Sequence[CreationFailure]) -> str:
     if failures and all(failure.by == BY_CHANCE for failure in failures):
         first, *more = failures
         others = f", or another of {len(more):,}" if more else ""
-        return f" (or, by chance: {in_brief(first.message)}{others})"
+        return f" (or, by chance: {shorten_api_message(first.message)}{others})"
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 

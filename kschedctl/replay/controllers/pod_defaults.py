@@ -35,7 +35,7 @@ class PodDefaults:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.told: list[str] = []
-        self._plugins = [name for name in _ADDED if name in cluster.api_server.optional]
+        self._plugins = [name for name in _ADDED if name in cluster.api_server.enabled_optional_plugins]
         self._ranges: dict[str, tuple[LimitRange, ...]] = {}
         self._known: dict[tuple[object, ...], Pod] = {}
         self._same: dict[tuple[str, bytes], Pod] = {}

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kschedctl.api.objects import Pod, StoredJob
-from kschedctl.api.observed.failed_creation import JOB_ENDED, MAKERS
+from kschedctl.api.observed.failed_creation import JOB_ENDED, POD_CREATORS
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.edits import pods_where
@@ -101,7 +101,7 @@ def objects_of(cluster: Cluster) -> dict[Owner, Any]:
     """All that makes pods and is read, by what it is."""
     return {
         Owner(kind, obj.metadata.namespace, obj.metadata.name): obj
-        for kind in MAKERS
+        for kind in POD_CREATORS
         for obj in getattr(cluster, FIELDS[kind])
     }
 

@@ -14,7 +14,7 @@ from kschedctl.api.defaults import default_pod
 from kschedctl.api.gangs import GangKey, GangProject, find_gangs
 from kschedctl.api.objects import Pod, VolcanoPodGroup
 from kschedctl.api.ownership import Owner
-from kschedctl.api.pod_requests import Quantities, pod_requests
+from kschedctl.api.pod_requests import Quantities, compute_pod_requests
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import VolcanoJob, VolcanoQueue
 from kschedctl.cluster import Cluster
@@ -126,7 +126,7 @@ class _Queues:
 
     def _find_too_large(self, group: VolcanoPodGroup) -> str:
         for pod in self.pods_of(group):
-            for resource, amount in pod_requests(default_pod(pod)).items():
+            for resource, amount in compute_pod_requests(default_pod(pod)).items():
                 most = self._largest.get(resource, NOTHING)
                 if amount > most:
                     return (

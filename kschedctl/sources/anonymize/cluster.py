@@ -13,7 +13,7 @@ from kschedctl.api.columns import InternedTexts, intern_texts
 from kschedctl.api.container_states import NOT_RECORDED, NotableContainers
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.api_server import without_place
+from kschedctl.api.observed.api_server import anonymize
 from kschedctl.api.observed.autoscaler import without_names
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import ELSEWHERE, NOT_ASKED_FOR, Cluster, Gap
@@ -87,7 +87,7 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         cluster,
         pods=_pods(cluster.pods, rewriter),
         autoscaler=cluster.autoscaler and without_names(cluster.autoscaler),
-        api_server=without_place(cluster.api_server),
+        api_server=anonymize(cluster.api_server),
         configuration=None
         if cluster.configuration is None
         else configuration_under_pseudonyms(cluster.configuration, rewriter),

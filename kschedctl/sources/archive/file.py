@@ -14,7 +14,7 @@ import msgspec
 from kschedctl.api.decoding import decode_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonDict
-from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
+from kschedctl.api.kube_version import KubeVersion, clamp_minor, describe_substitute
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT, ApiServerInstance
 from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.cluster import FIELDS, NOT_HELD, OF_CREATION, Cluster, Gap, Provenance
@@ -158,8 +158,8 @@ def _warnings(header: Header) -> tuple[str, ...]:
         minor = KubeVersion.parse(server_version).minor
     except ValueError:
         return ()
-    said = stands_in(server_version, minor)
-    return (said,) if said and KubeVersion.parse(header.kube_version).minor == nearest(minor) else ()
+    said = describe_substitute(server_version, minor)
+    return (said,) if said and KubeVersion.parse(header.kube_version).minor == clamp_minor(minor) else ()
 
 
 def _member(kind: str) -> str:

@@ -30,7 +30,7 @@ from kschedctl.api.objects import (
     Struct,
     Volume,
 )
-from kschedctl.api.observed.noise import without_host_path, without_noise
+from kschedctl.api.observed.noise import hash_host_path, strip_noise
 from kschedctl.api.pod_columns import OwnColumns
 from kschedctl.api.pod_table import PodTable
 from kschedctl.sources.object_names import check_made
@@ -86,9 +86,9 @@ def pack(kind: str, objects: Sequence[Any]) -> bytes:
     if kind == "Pod":
         record: object = _pod_record(PodTable.from_pods(objects))
     elif kind == "Node":
-        record = _node_record([without_noise(node) for node in objects])
+        record = _node_record([strip_noise(node) for node in objects])
     else:
-        record = [without_noise(obj) for obj in objects]
+        record = [strip_noise(obj) for obj in objects]
     return msgspec.msgpack.encode(record)
 
 
@@ -133,7 +133,7 @@ def _parts(template: Pod) -> tuple[object, ...]:
         template.metadata,
         replace(spec, affinity=None, volumes=()),
         spec.affinity,
-        tuple(map(without_host_path, spec.volumes)),
+        tuple(map(hash_host_path, spec.volumes)),
         template.status,
     )
 

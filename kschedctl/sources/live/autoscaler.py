@@ -7,7 +7,7 @@ import logging
 import msgspec
 
 from kschedctl.api.decoding import get_json_decoder
-from kschedctl.api.observed.autoscaler import PROGRAM, AutoscalerInstance, autoscaler_in
+from kschedctl.api.observed.autoscaler import PROGRAM, AutoscalerInstance, find_autoscaler
 from kschedctl.api.observed.command_lines import ContainerOwner
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import RefusedError, Server
@@ -38,6 +38,6 @@ def read_autoscaler(server: Server) -> AutoscalerInstance | None:
         except (RefusedError, ClusterError) as error:
             log.info("pods of the %s: %s", PROGRAM, error)
             return None
-        if instance := autoscaler_in(owners, "Pod"):
+        if instance := find_autoscaler(owners, "Pod"):
             return instance
     return None

@@ -25,7 +25,7 @@ from kschedctl.api.kinds import KINDS, ReadFor
 from kschedctl.api.newer_versions import describe_skipped, find_unknown_field
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.observed.events import is_passed_over
-from kschedctl.api.observed.noise import without_noise
+from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import OBSERVED, without_nulls
@@ -248,7 +248,7 @@ class KindCollector:
         for obj in objects:
             if self._kind in OBSERVED and is_passed_over(obj):
                 continue
-            made = without_noise(obj)
+            made = strip_noise(obj)
             self._found.append(self._with_shared_images(made) if isinstance(made, Node) else made)
         return len(objects)
 

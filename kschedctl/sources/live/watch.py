@@ -9,7 +9,7 @@ import msgspec
 
 from kschedctl.api.decoding import decode_json
 from kschedctl.api.objects import Struct
-from kschedctl.api.observed.noise import without_noise
+from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import Key
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server, StatusBody, shortened, unreadable
 from kschedctl.sources.live.lists import GONE, Listing, decode_object, key_of
@@ -91,4 +91,4 @@ def _event(kind: str, line: bytes, since: Listing, where: str) -> WatchEvent:
     if event.type == "BOOKMARK":
         return WatchEvent(version)
     obj = decode_object(kind, body, since, where)
-    return WatchEvent(version, key_of(obj), None if event.type == "DELETED" else without_noise(obj))
+    return WatchEvent(version, key_of(obj), None if event.type == "DELETED" else strip_noise(obj))

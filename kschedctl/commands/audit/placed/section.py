@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.ages import format_age
 from kschedctl.api.arrays import Rows
 from kschedctl.api.ownership import find_owner
-from kschedctl.api.resource_names import alike
+from kschedctl.api.resource_names import format_in_one_unit
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.placed.left_over import SHOWN, orphaned, refused, shared_devices
 from kschedctl.commands.audit.placed.overcommitted import overcommitted
@@ -232,7 +232,7 @@ def _of_misplaced(misplaced: MisplacedPods) -> Finding:
 
 
 def _of_overcommitted(node: OvercommittedNode) -> Finding:
-    requested, allocatable = alike(node.resource, node.requested, node.allocatable)
+    requested, allocatable = format_in_one_unit(node.resource, node.requested, node.allocatable)
     message = (
         f"{counted(node.pods, 'pod')} {agreeing(node.pods, 'requests', 'request')} {requested} {node.resource} of "
         f"{allocatable}"

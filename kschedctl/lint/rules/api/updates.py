@@ -45,11 +45,11 @@ def changed(context: LintContext) -> Iterator[Problem]:
 def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> ValidationErrors:
     owner = Owner(subject.kind, subject.namespace or "default", subject.name)
     if isinstance(new, api.PriorityClass) and (priority_class := deployed.priority_classes.get(("", owner.name))):
-        yield from updates.priority_class(new, priority_class)
+        yield from updates.validate_priority_class_update(new, priority_class)
     elif isinstance(new, api.StorageClass) and (storage_class := deployed.storage_classes.get(("", owner.name))):
-        yield from updates.storage_class(new, storage_class)
+        yield from updates.validate_storage_class_update(new, storage_class)
     elif isinstance(new, api.PersistentVolumeClaim) and (claim := deployed.claims.get(owner[1:])):
-        yield from updates.claim(new.spec, claim.spec)
+        yield from updates.validate_claim_update(new.spec, claim.spec)
     elif isinstance(new, written.Workload):
         yield from _workload_faults(owner, new, without_nulls(object_at(subject.document, "spec")), deployed)
 
@@ -57,13 +57,13 @@ def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> Validatio
 def _workload_faults(owner: Owner, new: written.Workload, spec: JsonObject, deployed: _Deployed) -> ValidationErrors:
     old = field_at(deployed.documents.get(owner), "spec")
     if owner.kind == "Job" and isinstance(old, Mapping):
-        yield from updates.job(spec, old)
+        yield from updates.validate_job_update(spec, old)
     elif owner.kind in SELECTING and new.spec.selector is not None:
         yield from deployed.selected_otherwise(owner, new.spec.selector)
     if owner.kind == "StatefulSet":
         yield from deployed.claimed_otherwise(owner, new.spec.volume_claim_templates)
         if isinstance(old, Mapping):
-            yield from updates.stateful_set(spec, old)
+            yield from updates.validate_stateful_set_update(spec, old)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,11 @@ class _Deployed:
 
     def selected_otherwise(self, owner: Owner, new: api.LabelSelector) -> ValidationErrors:
         """A selector that is not what it was, or that pods do not match which were made by the one that is there."""
-        check = updates.stateful_set_selector if owner.kind == "StatefulSet" else updates.selector
+        check = (
+            updates.validate_stateful_set_selector_update
+            if owner.kind == "StatefulSet"
+            else updates.validate_selector_update
+        )
         old, wanted = self._selectors.get(owner), compiled(new)
         if old is not None:
             yield from check(new, old)
@@ -170,7 +174,7 @@ def _by_name(objects: Iterable[N]) -> dict[tuple[str, str], N]:
 
 def _is_other(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolumeClaimSpec) -> bool:
     """Whether a claim cannot have been made of the template; it may have grown since."""
-    if next(updates.claim(template, claim), None) is not None:
+    if next(updates.validate_claim_update(template, claim), None) is not None:
         return True
     try:
         asked, held = (parse(spec.resources.requests.get("storage", 0)) for spec in (template, claim))

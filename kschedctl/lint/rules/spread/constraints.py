@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from kschedctl.api.admission import merge_constraint_label_keys
 from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
-from kschedctl.api.validation.selectors import label_selector
-from kschedctl.api.validation.spread import match_label_keys, min_domains
+from kschedctl.api.validation.selectors import validate_label_selector
+from kschedctl.api.validation.spread import validate_match_label_keys, validate_min_domains
 from kschedctl.lint.analysis.node_requirements import NO_LABELS
 from kschedctl.lint.analysis.placement import HARD, SOFT, pod_terms, spread_constraints
 from kschedctl.lint.fixes.safe_fixes import remove_soft_min_domains, rename_label
@@ -66,7 +66,7 @@ def _elsewhere(context: LintContext, workload: Workload, selector: Selector) -> 
 
 def selector_invalid(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
-        faults = label_selector(constraint.label_selector, workload.at_field(*path, "labelSelector"))
+        faults = validate_label_selector(constraint.label_selector, workload.at_field(*path, "labelSelector"))
         yield from workload.refused(faults)
 
 
@@ -81,7 +81,7 @@ def wrong_key(workload: Workload) -> Iterator[Problem]:
 
 def min_domains_soft(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
-        yield from workload.refused(min_domains(constraint, workload.at_field(*path)))
+        yield from workload.refused(validate_min_domains(constraint, workload.at_field(*path)))
 
 
 def skew_never_binds(context: LintContext) -> Iterator[Problem]:
@@ -110,7 +110,7 @@ def label_keys_invalid(context: LintContext) -> Iterator[Problem]:
         labels = dict.fromkeys(_labels(workload), "")
         options = context.validation_options
         created = merge_constraint_label_keys(constraint, labels) if options.selector_merge else constraint
-        yield from workload.refused(match_label_keys(created, workload.at_field(*path), options))
+        yield from workload.refused(validate_match_label_keys(created, workload.at_field(*path), options))
 
 
 def label_keys_missing(context: LintContext) -> Iterator[Problem]:
