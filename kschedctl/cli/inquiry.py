@@ -34,7 +34,7 @@ from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load, tell_read
 from kschedctl.cluster import ELSEWHERE, LIMITS, Cluster, namespaced
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.not_created import Creations
+from kschedctl.replay.controllers.creation_failures import Creations
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler

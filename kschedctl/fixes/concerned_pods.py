@@ -15,7 +15,7 @@ from kschedctl.api.arrays import Ints, Position
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.replay.controllers.asked_pod import groups_of
+from kschedctl.replay.controllers.target_pod import groups_of
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.settling import pending
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity

@@ -19,7 +19,7 @@ from kschedctl.fixes.trial.changes import Edited, Fix
 from kschedctl.fixes.trial.immutable import is_updated
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
-from kschedctl.replay.controllers.changed_workloads import Existing
+from kschedctl.replay.controllers.plan_change import Existing
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import json_patch, plain
 from kschedctl.reports.fix_costs import CostKind, FixCost, clauses, restart_costs

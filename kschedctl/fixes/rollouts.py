@@ -34,11 +34,11 @@ from kschedctl.fixes.ranking import Ranked
 from kschedctl.fixes.trial.trials import RemedyTrial, changed_cluster
 from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.changed_workloads import Existing, first_to_go
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.quotas_left import claims_within_quotas
+from kschedctl.replay.controllers.plan_change import Existing, first_to_go
+from kschedctl.replay.controllers.remaining_quotas import claims_within_quotas
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, renamed, roll_out
-from kschedctl.replay.controllers.rollout_limits import Change, set_pace, slot
+from kschedctl.replay.controllers.workload_change import Change, set_pace, slot
 from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS, controls
 from kschedctl.replay.edits import added, with_pods
 from kschedctl.replay.object_keys import ObjectKey

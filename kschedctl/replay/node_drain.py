@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.order_of_return import order_of_return
+from kschedctl.replay.return_order import order_of_return
 from kschedctl.replay.settling import come_back
 from kschedctl.reports.drained_pods import BlockedPod, MovedPod
 from kschedctl.reports.not_created import NotCreated

@@ -28,8 +28,8 @@ from kschedctl.commands.size.shapes import shapes_of_pools
 from kschedctl.commands.size.sizing import size
 from kschedctl.commands.whatif import whatif
 from kschedctl.errors import ClusterError, UsageError
-from kschedctl.replay.over_runs import ask_each
 from kschedctl.replay.parallel import Workers, run_all
+from kschedctl.replay.repeated_runs import ask_each
 
 distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
 

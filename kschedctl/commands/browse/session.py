@@ -23,7 +23,7 @@ from kschedctl.commands.remedies.pod_fixes import remedies_of
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import supposed
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.replay.controllers.workload_pods import is_waiting, workloads
 from kschedctl.scheduler.scheduler import Scheduler
 

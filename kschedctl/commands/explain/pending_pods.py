@@ -9,7 +9,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_groups import pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE
-from kschedctl.replay.controllers.not_created import Creations, unread
+from kschedctl.replay.controllers.creation_failures import Creations, unread
 from kschedctl.replay.controllers.workload_pods import described, waiting
 from kschedctl.replay.unknown import together
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere

@@ -25,10 +25,10 @@ from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import by_group, returns, zone_of
-from kschedctl.replay.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
-from kschedctl.replay.over_runs import over_runs
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.replay.placements import pending_groups, pod_counts
+from kschedctl.replay.repeated_runs import over_runs
+from kschedctl.replay.return_order import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.replay.settling import run_on, victims
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.replay.unknown import of_simulation, together

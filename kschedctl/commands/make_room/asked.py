@@ -8,7 +8,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod, groups_of
+from kschedctl.replay.controllers.target_pod import AskedPod, groups_of
 from kschedctl.replay.edits import added
 
 

@@ -23,7 +23,7 @@ from kschedctl.commands.make_room.movable import movable
 from kschedctl.commands.make_room.rehearsal import PlayedMove, Rehearsal, play
 from kschedctl.commands.make_room.search import Plan, PlanSearch
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.asked_pod import groups_of
+from kschedctl.replay.controllers.target_pod import groups_of
 from kschedctl.replay.parallel import Crew
 from kschedctl.replay.pools import Pools
 from kschedctl.replay.settling import all_outcomes, pending

@@ -30,7 +30,7 @@ from kschedctl.fixes.trial.changes import Edited, edited, reader
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import Trials, changed_cluster
 from kschedctl.fixes.ways.new_nodes import more_like
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.settling import Settled, Unexplained, settle
 from kschedctl.replay.shared_cluster import cluster_basis

@@ -29,11 +29,11 @@ from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.manifests import in_files, names_of
-from kschedctl.replay.controllers.rollout_limits import Change
+from kschedctl.replay.controllers.workload_change import Change
 from kschedctl.replay.edits import pods_where
 from kschedctl.replay.node_drain import Draining
-from kschedctl.replay.over_runs import over_runs, try_seeds
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.replay.repeated_runs import over_runs, try_seeds
 from kschedctl.replay.scenarios import steps_on_nodes, steps_on_pods
 from kschedctl.replay.scenarios import steps_on_nodes as steps_on_node_pools
 from kschedctl.replay.scenarios.scenario import (

@@ -26,6 +26,9 @@ from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodGroup, Resource
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.replay.controllers.create_requests import SentPod, alike_bare_pods, as_template, sent, sent_claim
+from kschedctl.replay.controllers.creation_failures import refusal, refusal_of
+from kschedctl.replay.controllers.creation_fix_steps import RefusedPod, Way, secured_as_told
 from kschedctl.replay.controllers.creation_fixes import (
     CreationReplay,
     Mended,
@@ -34,11 +37,9 @@ from kschedctl.replay.controllers.creation_fixes import (
     raised_by,
     raising,
 )
-from kschedctl.replay.controllers.creation_ways import RefusedPod, Way, secured_as_told
-from kschedctl.replay.controllers.not_created import refusal, refusal_of
-from kschedctl.replay.controllers.quotas_left import QuotasLeft
-from kschedctl.replay.controllers.rollout_limits import Change
-from kschedctl.replay.controllers.sent_pods import SentPod, alike_bare_pods, as_template, sent, sent_claim
+from kschedctl.replay.controllers.pod_defaults import WorkloadNote
+from kschedctl.replay.controllers.remaining_quotas import QuotasLeft
+from kschedctl.replay.controllers.workload_change import Change
 from kschedctl.reports.admission import Admission
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
@@ -61,7 +62,7 @@ class Admissions:
         self._quotas = QuotasLeft(cluster)
         self._known: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
         """What is said to pods made again, and the objects by whose identities it is known, which stay."""
-        self.told: list[str] = []
+        self.notes: list[WorkloadNote] = []
         self._owed: dict[str, list[tuple[AdmissionRequest, int]]] = {}
         """Namespace -> what was refused, and how often."""
         self._came: dict[Owner, int] = {}
@@ -70,13 +71,13 @@ class Admissions:
 
     def take_all(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> list[NotCreated]:
         """Take out of changes the pods that are not created, in order; the workloads that lack some."""
-        before, notes = self._quotas.again(), len(self.told)
+        before, notes = self._quotas.again(), len(self.notes)
         groups = alike_bare_pods(workloads, changes, self._written)
         if len(groups) < len(workloads):  # many bare pods are looked at together: there may be room for all
             if all(self._fit(workloads[at[0]], changes[at[0]], len(at)) for at in groups.values()):
                 return []
             self._quotas = before
-            del self.told[notes:]
+            del self.notes[notes:]
         first = [next(iter(change.new), None) for change in changes]
         pairs = zip(workloads, changes, strict=True)
         lacking = {at: found for at, pair in enumerate(pairs) if (found := self._take(identity(pair[0]), *pair))}
@@ -283,8 +284,8 @@ class Admissions:
         if created is None or created.object is None:
             return 0, _words(tried)
         if by_chance := _words(tried):
-            who = asked.owner
-            self.told.append(f"{who}: by chance, as any LimitRange may come first, a try fails: {by_chance[0]}")
+            text = f"by chance, as any LimitRange may come first, a try fails: {by_chance[0]}"
+            self.notes.append(WorkloadNote(str(asked.owner), text))
         request = self._quotas.request("Pod", created.object, asked.namespace)
         number = resource_quota.room(request, most)
         self._quotas.charge(request, number)
@@ -410,23 +411,25 @@ class WithNewObjects(NamedTuple):
     """The cluster less the objects that are refused, and with the others counted; and the refused ones."""
 
     cluster: Cluster
-    refused: list[NotCreated]
+    refused: dict[Owner, NotCreated]
 
 
 def with_new_objects(cluster: Cluster) -> WithNewObjects:
     """The objects that no API server has seen yet, created in the order of their names."""
-    admissions, refused, fields = Admissions(cluster, {}), list[NotCreated](), dict[str, Any]()
+    admissions, refused, fields = Admissions(cluster, {}), dict[Owner, NotCreated](), dict[str, Any]()
     for kind in VERSIONS:
         objects = getattr(cluster, FIELDS[kind])
         lacking = dict(_refused(kind, filter(_is_new, objects), admissions))
         if lacking:
-            fields[FIELDS[kind]] = tuple(o for o in objects if (o.metadata.namespace, o.metadata.name) not in lacking)
-            refused += lacking.values()
+            fields[FIELDS[kind]] = tuple(
+                o for o in objects if Owner(kind, o.metadata.namespace, o.metadata.name) not in lacking
+            )
+            refused |= lacking
     counted = admissions.counted(cluster)
     return WithNewObjects(replace(counted, **fields) if fields else counted, refused)
 
 
-def _refused(kind: str, objects: Iterable[Any], admissions: Admissions) -> Iterator[tuple[tuple[str, str], NotCreated]]:
+def _refused(kind: str, objects: Iterable[Any], admissions: Admissions) -> Iterator[tuple[Owner, NotCreated]]:
     for obj in objects:
         meta = obj.metadata
         owner = Owner(kind, meta.namespace, meta.name)
@@ -434,7 +437,7 @@ def _refused(kind: str, objects: Iterable[Any], admissions: Admissions) -> Itera
         manifest = {"apiVersion": VERSIONS[kind], "kind": kind, "metadata": metadata}
         asked = SentPod(owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False)
         if words := admissions.of_one(asked):
-            yield (meta.namespace, meta.name), refusal(owner, words, 1, 1)
+            yield owner, refusal(owner, words, 1, 1)
 
 
 def _is_new(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:

@@ -18,8 +18,8 @@ from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.api.unhealthy_pods import describe_unhealthy, list_unhealthy_keys
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.asked_pod import groups_of
-from kschedctl.replay.controllers.rollout_limits import share
+from kschedctl.replay.controllers.target_pod import groups_of
+from kschedctl.replay.controllers.workload_change import share
 from kschedctl.scheduler.engine.preemption.budgets import key_of, spare
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.indexes import ClusterObjects

@@ -20,7 +20,7 @@ from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
 from kschedctl.errors import InputError, KschedctlError
-from kschedctl.replay.refusals import refuse, refuse_struct
+from kschedctl.replay.denials import refuse, refuse_struct
 
 NOT_INSTALLED = "left out, as Helm creates them neither on install nor on upgrade"
 

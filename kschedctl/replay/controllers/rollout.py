@@ -17,10 +17,10 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.creation_failures import refusal
+from kschedctl.replay.controllers.creation_fix_steps import Way
 from kschedctl.replay.controllers.creation_fixes import around_fix
-from kschedctl.replay.controllers.creation_ways import Way
-from kschedctl.replay.controllers.not_created import refusal
-from kschedctl.replay.controllers.rollout_limits import Change, Pace, slot
+from kschedctl.replay.controllers.workload_change import Change, Pace, slot
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -43,12 +43,12 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod, created, scheduler_of
-from kschedctl.replay.controllers.changed_workloads import belongs
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.quotas_left import claims_within_quotas
-from kschedctl.replay.controllers.rollout_limits import ordinal
-from kschedctl.replay.controllers.wanted_pods import objects_of
+from kschedctl.replay.controllers.plan_change import belongs
+from kschedctl.replay.controllers.remaining_quotas import claims_within_quotas
+from kschedctl.replay.controllers.target_pod import AskedPod, created, scheduler_of
+from kschedctl.replay.controllers.workload_change import ordinal
+from kschedctl.replay.controllers.workload_pod_counts import objects_of
 from kschedctl.replay.edits import pods_where
 from kschedctl.scheduler.scheduler import Scheduler
 

@@ -13,8 +13,8 @@ from kschedctl.api.priority import find_priority_class, validate_priority_class
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster, flatten
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.changed_workloads import first_to_go
-from kschedctl.replay.controllers.rollout_limits import ordinal
+from kschedctl.replay.controllers.plan_change import first_to_go
+from kschedctl.replay.controllers.workload_change import ordinal
 from kschedctl.replay.edits import pods_where
 from kschedctl.replay.scenarios.scenario import Edit, Files
 from kschedctl.reports import scenario as parts

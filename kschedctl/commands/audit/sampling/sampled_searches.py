@@ -20,7 +20,7 @@ from kschedctl.commands.audit.sampling.report import (
     SamplingSetting,
 )
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.replay.controllers.workload_pods import is_waiting
 from kschedctl.replay.parallel import UNSEEN, Progress
 from kschedctl.replay.unknown import IN_SIMULATIONS, not_replayed, of_cluster, unknown_kinds, unread

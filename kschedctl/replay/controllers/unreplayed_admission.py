@@ -1,4 +1,4 @@
-"""Admission that is not replayed or was not read: webhooks, policies, quotas and limits that may reject new pods."""
+"""TODO."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Workloads that want more pods than could be created, as their conditions and the events about them tell.
-
-A condition stands for the last try of its controller. An event may be of long ago: where pods were created since, or
-all are there, it is past. Upstream: pkg/controller/replicaset/replica_set_utils.go (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.wanted_pods import ABOVE, WantedPods, objects_of
+from kschedctl.replay.controllers.workload_pod_counts import ABOVE, WantedPods, objects_of
 from kschedctl.replay.unknown import CREATION
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind

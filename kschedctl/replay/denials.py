@@ -1,10 +1,4 @@
-"""What the API server would not create: pods, and what makes pods, that somebody wrote and that go to a cluster.
-
-Beside validation these are the admission plugins NamespaceLifecycle and, of bare pods, RuntimeClass; PriorityClasses
-are in kschedctl.api.priority, and what controllers are told in kschedctl.replay.controllers.admissions. Upstream:
-staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go and
-plugin/pkg/admission/runtimeclass/admission.go (v1.36); the first words are kubectl's.
-"""
+"""TODO."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Manifests of workloads that the cluster has already: which pods stay, which go and which come.
-
-Upstream: pkg/controller/{replicaset,statefulset,daemon}, pkg/controller/deployment/util (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.rollout_limits import Change, ordinal, set_pace, slot
+from kschedctl.replay.controllers.workload_change import Change, ordinal, set_pace, slot
 from kschedctl.replay.edits import pods_where
 from kschedctl.snapshot.node_order import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo

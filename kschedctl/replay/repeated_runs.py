@@ -1,4 +1,4 @@
-"""Repeated runs: one scenario under several seeds, and one question about several clusters."""
+"""TODO."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Remaining ResourceQuotas of each namespace while objects are created and deleted.
-
-The quota's status counts, as for the API server. ResourceClaims that the resourceclaim controller creates from
-templates may be denied by quotas. Upstream: pkg/controller/resourceclaim/controller.go (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, PodResourceClaimStatus, ResourceClaim, ResourceQuota, Struct
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.creation import Creation
+from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 
 Quotas = tuple[ResourceQuota, ...]
 
@@ -79,7 +76,7 @@ def claims_within_quotas(cluster: Cluster, creation: Creation, pods: Mapping[str
     for workload, made in pods.items():
         made[:] = [claims.of(pod, workload) for pod in made]
     creation.objects[KIND] = claims.kept
-    creation.assumed += claims.told.values()
+    creation.notes += claims.notes.values()
     return claims.quotas.counted(cluster)
 
 
@@ -88,7 +85,7 @@ class _Claims:
 
     def __init__(self, cluster: Cluster, creation: Creation) -> None:
         self.kept: list[Struct] = []
-        self.told: dict[str, str] = {}
+        self.notes: dict[str, WorkloadNote] = {}
         self.quotas = QuotasLeft(cluster)
         made = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
         self._made = {(claim.metadata.namespace, claim.metadata.name): claim for claim in made}
@@ -106,7 +103,8 @@ class _Claims:
         if claim is None:
             return True
         if words := self._refused(claim):
-            self.told.setdefault(workload, f"{workload}: pods wait for claims that are not created: {words}")
+            note = WorkloadNote(workload, f"pods wait for claims that are not created: {words}")
+            self.notes.setdefault(workload, note)
             return False
         self.kept.append(claim)
         return True

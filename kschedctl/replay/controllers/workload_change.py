@@ -1,7 +1,4 @@
-"""What becomes of the pods of one workload, and how fast: the limits of rollouts and the order in which pods come.
-
-Upstream: pkg/controller/deployment/util, pkg/controller/statefulset, pkg/controller/daemon/util (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 

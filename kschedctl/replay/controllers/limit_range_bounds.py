@@ -1,7 +1,4 @@
-"""Requests and limits that the LimitRanges of a namespace allow, as near as can be to those that a pod has.
-
-Upstream: plugin/pkg/admission/limitranger/admission.go (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
