@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from kschedctl.api.labels import EQUALS, requirement_errors
+from kschedctl.api.labels import EQUALS, validate_requirement
 from kschedctl.api.node_pools import find_pool
 from kschedctl.api.objects import Affinity, Node, NodeSelectorTerm, ObjectMeta, Pod, SelectorRequirement, Taint
 from kschedctl.api.ownership import find_owner
@@ -33,7 +33,7 @@ def uncordon(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:
 def label(part: parts.Label, cluster: Cluster, read: Files) -> Edit:
     """Raises UsageError for what is no label."""
     for key, value in part.labels.items():
-        if requirement_errors(key, EQUALS, (value or "",)):
+        if validate_requirement(key, EQUALS, (value or "",)):
             raise UsageError(f'labels: "{key}={value or ""}" is no label')
     return Edit(node_edits.labelled(cluster, chosen_nodes(cluster, part), part.labels))
 
