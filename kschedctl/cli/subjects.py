@@ -25,9 +25,8 @@ from kschedctl.replay.controllers.asked_pod import AskedPod, created
 from kschedctl.replay.controllers.fewer_pods import fixes_as_told, replayed, why_fewer
 from kschedctl.replay.controllers.manifests import in_files
 from kschedctl.replay.controllers.not_created import unread
-from kschedctl.replay.controllers.one_more import template_of
-from kschedctl.replay.controllers.workload_pods import of_workload, pods_of, workloads
-from kschedctl.replay.waiting_elsewhere.find import find_holding_back
+from kschedctl.replay.controllers.workload_pods import of_workload, pods_of, template_of, workloads
+from kschedctl.replay.waiting_elsewhere import find_holding_back
 
 Subject = Pod | Owner
 

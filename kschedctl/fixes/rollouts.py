@@ -36,11 +36,10 @@ from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.changed_workloads import Existing, first_to_go
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.one_more import ORDINAL_LABELS, controls
-from kschedctl.replay.controllers.rollout import Rollout, renamed, roll_out
-from kschedctl.replay.controllers.rollout_creation import RolloutCreation
+from kschedctl.replay.controllers.quotas_left import claims_within_quotas
+from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, renamed, roll_out
 from kschedctl.replay.controllers.rollout_limits import Change, set_pace, slot
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS, controls
 from kschedctl.replay.edits import added, with_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.placements import eviction_chain, evictions

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.hooks_not_asked import hooks_not_asked
-from kschedctl.replay.controllers.limits_not_replayed import limits_not_looked_at, unread_limits
-from kschedctl.replay.doubts import not_replayed
+from kschedctl.replay.controllers.limits_not_replayed import hooks_not_asked, limits_not_looked_at, unread_limits
 from kschedctl.replay.extenders import EXTENDERS_GOT
 from kschedctl.replay.parallel import ALONE, Workers
-from kschedctl.replay.unknown import together, unread
+from kschedctl.replay.unknown import not_replayed, together, unread
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender

@@ -23,12 +23,11 @@ from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import eliminations
 from kschedctl.commands.explain.reach import but_for_room, obstacles
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.admissions import Admissions, with_new_objects
 from kschedctl.replay.controllers.creation import MOST_PODS, Creation, create
-from kschedctl.replay.controllers.hooks_not_asked import may_be_changed
+from kschedctl.replay.controllers.limits_not_replayed import may_be_changed
 from kschedctl.replay.controllers.manifests import refuse_written, sort_out
-from kschedctl.replay.controllers.new_objects import with_new_objects
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.quotas_left import claims_within_quotas
 from kschedctl.replay.edits import added
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.replay.over_runs import spread

@@ -40,13 +40,16 @@ from kschedctl.commands.explain.reservations import devices_by_node, reservation
 from kschedctl.commands.explain.searches import searched_nodes
 from kschedctl.commands.explain.upstream_faults import upstream_faults
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay import doubts
-from kschedctl.replay.controllers.asked_pod import AskedPod, created
+from kschedctl.replay import unknown as doubts
+from kschedctl.replay.controllers.asked_pod import AskedPod, as_if, created
 from kschedctl.replay.controllers.creation import admit
-from kschedctl.replay.controllers.hooks_not_asked import HOOK_KINDS, hooks_not_asked
-from kschedctl.replay.controllers.limits_not_replayed import limits_not_looked_at, unread_limits
+from kschedctl.replay.controllers.limits_not_replayed import (
+    HOOK_KINDS,
+    hooks_not_asked,
+    limits_not_looked_at,
+    unread_limits,
+)
 from kschedctl.replay.controllers.manifests import sort_out
-from kschedctl.replay.controllers.other_priority import as_if
 from kschedctl.replay.extenders import extended
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.replay.refusals import refuse, refuse_struct

@@ -17,8 +17,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.replay.controllers.eviction import MORE_THAN_ONE, Evictions
-from kschedctl.replay.controllers.job_limits import JOB_WOULD_FAIL, job_would_fail
+from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, MORE_THAN_ONE, Evictions, job_would_fail
 from kschedctl.replay.edits import is_made_again
 from kschedctl.scheduler.engine.preemption.budgets import key_of
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -30,8 +30,8 @@ from kschedctl.fixes.ranking import with_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.asked_pod import AskedPod
 from kschedctl.replay.controllers.not_created import Creations, unread
+from kschedctl.replay.controllers.workload_pods import described, waiting
 from kschedctl.replay.unknown import together
-from kschedctl.replay.waiting_pods import described, waiting
 from kschedctl.reports.remedy import complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.cluster import moment_of

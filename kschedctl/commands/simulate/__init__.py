@@ -24,16 +24,14 @@ from kschedctl.commands.explain.pending_groups import explained_in_full
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import variation
-from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.admissions import Admissions, with_new_objects
 from kschedctl.replay.controllers.changed_workloads import Existing, plan
 from kschedctl.replay.controllers.creation import Creation, create
-from kschedctl.replay.controllers.hooks_not_asked import may_be_changed
+from kschedctl.replay.controllers.limits_not_replayed import may_be_changed
 from kschedctl.replay.controllers.manifests import refuse_written, sort_out
-from kschedctl.replay.controllers.new_objects import with_new_objects
-from kschedctl.replay.controllers.rollout import Rollout, renamed, roll_out
-from kschedctl.replay.controllers.rollout_creation import RolloutCreation
+from kschedctl.replay.controllers.quotas_left import claims_within_quotas
+from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, renamed, roll_out, rollout_fixes
 from kschedctl.replay.controllers.rollout_limits import Change
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
 from kschedctl.replay.edits import added, with_pods
 from kschedctl.replay.growth import grow
 from kschedctl.replay.over_runs import try_seeds
@@ -52,9 +50,8 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.settling import after, come_back, recreate_evicted, victims
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
-from kschedctl.replay.stuck_rollouts import rollout_fixes
 from kschedctl.replay.unknown import of_simulation, together, unread
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked

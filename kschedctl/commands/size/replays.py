@@ -21,8 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
 from kschedctl.replay.edits import added
-from kschedctl.replay.pool_changes import PoolState, pool_states
-from kschedctl.replay.pools import Pools
+from kschedctl.replay.pools import Pools, PoolState, pool_states
 from kschedctl.replay.settling import pending, still_waiting
 from kschedctl.replay.unknown import of_simulation
 from kschedctl.reports.unknown import UnknownKind

@@ -35,7 +35,7 @@ from kschedctl.commands.size.solved import SolvedPacking
 from kschedctl.commands.size.takers import places_of, split_by_zone, takers_of
 from kschedctl.replay.edits import added
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.replay.pool_changes import PoolState, changes_between
+from kschedctl.replay.pools import PoolState, changes_between
 from kschedctl.replay.shared_cluster import cluster_basis
 from kschedctl.replay.unknown import together
 from kschedctl.reports.not_created import NotCreated

@@ -34,7 +34,8 @@ from kschedctl.replay.edits import pods_where
 from kschedctl.replay.node_drain import Draining
 from kschedctl.replay.over_runs import over_runs, try_seeds
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.replay.scenarios import steps_on_node_pools, steps_on_nodes, steps_on_pods
+from kschedctl.replay.scenarios import steps_on_nodes, steps_on_pods
+from kschedctl.replay.scenarios import steps_on_nodes as steps_on_node_pools
 from kschedctl.replay.scenarios.scenario import (
     Edit,
     Files,

@@ -1,7 +1,7 @@
-"""Pods that the API server would not create, counted in the order in which they come.
+"""The replay of API admission for pods, claims and workloads, one after the other as controllers create them.
 
-A quota's status counts, as for the API server: what is in use, and the most there may be. Of several LimitRanges or
-quotas that refuse a pod chance decides which one speaks: all that may are told.
+A quota's status counts, as for the API server. If several LimitRanges or quotas reject a pod, chance decides which
+message is given, so all possible messages are kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,9 +19,10 @@ from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
 from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, is_missing, not_known, not_known_of
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodGroup, ResourceClaim, ResourceQuota, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster
@@ -395,3 +397,53 @@ class Admissions:
 def _words(tried: Iterable[Admission]) -> list[str]:
     """What those that refuse say, each once."""
     return list(dict.fromkeys(admission.message or "" for admission in tried if not admission.allowed))
+
+
+VERSIONS = {
+    "PersistentVolumeClaim": "v1",
+    "ResourceClaim": "resource.k8s.io/v1",
+    "PodGroup": "scheduling.k8s.io/v1alpha2",
+}
+
+
+class WithNewObjects(NamedTuple):
+    """The cluster less the objects that are refused, and with the others counted; and the refused ones."""
+
+    cluster: Cluster
+    refused: list[NotCreated]
+
+
+def with_new_objects(cluster: Cluster) -> WithNewObjects:
+    """The objects that no API server has seen yet, created in the order of their names."""
+    admissions, refused, fields = Admissions(cluster, {}), list[NotCreated](), dict[str, Any]()
+    for kind in VERSIONS:
+        objects = getattr(cluster, FIELDS[kind])
+        lacking = dict(_refused(kind, filter(_is_new, objects), admissions))
+        if lacking:
+            fields[FIELDS[kind]] = tuple(o for o in objects if (o.metadata.namespace, o.metadata.name) not in lacking)
+            refused += lacking.values()
+    counted = admissions.counted(cluster)
+    return WithNewObjects(replace(counted, **fields) if fields else counted, refused)
+
+
+def _refused(kind: str, objects: Iterable[Any], admissions: Admissions) -> Iterator[tuple[tuple[str, str], NotCreated]]:
+    for obj in objects:
+        meta = obj.metadata
+        owner = Owner(kind, meta.namespace, meta.name)
+        metadata = {"name": meta.name, "namespace": meta.namespace, "annotations": meta.annotations}
+        manifest = {"apiVersion": VERSIONS[kind], "kind": kind, "metadata": metadata}
+        asked = SentPod(owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False)
+        if words := admissions.of_one(asked):
+            yield (meta.namespace, meta.name), refusal(owner, words, 1, 1)
+
+
+def _is_new(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:
+    """Without what only a server sets."""
+    if obj.metadata.uid:
+        return False
+    match obj:
+        case ResourceClaim():
+            return obj.status.allocation is None
+        case PodGroup():
+            return not obj.status.conditions
+    return not obj.status.phase

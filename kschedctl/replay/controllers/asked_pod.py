@@ -17,14 +17,14 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.ownership import Owner
+from kschedctl.api.priority import find_priority_class
 from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.admissions import Admissions, with_new_objects
 from kschedctl.replay.controllers.changed_workloads import Existing, alike, plan
 from kschedctl.replay.controllers.creation import Creation, create
-from kschedctl.replay.controllers.new_objects import with_new_objects
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.quotas_left import claims_within_quotas
 from kschedctl.replay.edits import with_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
@@ -272,3 +272,24 @@ def _daemon(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> AskedPod:
 def _fits(scheduler: Scheduler, pod: Pod) -> bool:
     framework = scheduler.framework(pod.spec.scheduler_name)
     return framework is not None and scheduler.cycle(framework.unasked(), pod).schedulable
+
+
+def as_if(asked: AskedPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
+    """The pod with another priority. Raises UsageError when there is no such class."""
+    pod = asked.pod
+    if as_if_priority_class:
+        pod = with_priority_class(pod, as_if_priority_class, asked.scheduler.cluster)
+    if as_if_priority is not None:
+        pod = replace(pod, spec=replace(pod.spec, priority=as_if_priority))
+    return pod
+
+
+def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
+    """The pod as it would be in another PriorityClass. Raises UsageError when there is no such class."""
+    class_ = find_priority_class(name, cluster.priority_classes)
+    if class_ is None:
+        known = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"
+        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {known}")
+    policy = class_.preemption_policy or "PreemptLowerPriority"
+    spec = replace(pod.spec, priority_class_name=name, priority=class_.value, preemption_policy=policy)
+    return replace(pod, spec=spec)

@@ -22,9 +22,8 @@ from kschedctl.commands.audit.sampling.report import (
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.asked_pod import AskedPod
 from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.doubts import not_replayed
 from kschedctl.replay.parallel import UNSEEN, Progress
-from kschedctl.replay.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds, unread
+from kschedctl.replay.unknown import IN_SIMULATIONS, not_replayed, of_cluster, unknown_kinds, unread
 from kschedctl.reports.not_created import refused
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
 from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
