@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Condition, Event
-from kschedctl.api.observed.events import last_time, times_seen
+from kschedctl.api.observed.events import count_occurrences, last_seen
 from kschedctl.api.observed.failed_creation import (
     FAILED_CREATE,
     FAILURE_SOURCES,
@@ -104,7 +104,7 @@ class Creations:
         if condition is not None and self._lacks(owner, makes, condition):
             return _Failed(owner, makes, tuple(self._failures(owner, condition, events)), past=False)
         newest = self._makers.newest(owner)
-        recent = [event for event in events if not _is_before(last_time(event), newest)]
+        recent = [event for event in events if not _is_before(last_seen(event), newest)]
         past = not recent or (makes == "Pod" and self._makers.counts(owner).missing == 0)
         return _Failed(owner, makes, tuple(self._failures(owner, None, events if past else recent)), past)
 
@@ -129,10 +129,10 @@ class Creations:
     ) -> Iterator[CreationFailure]:
         """Each reason once, the newest first: what events tell, else the condition."""
         alike: dict[str, list[Event]] = {}
-        for event in sorted(events, key=last_time, reverse=True):
+        for event in sorted(events, key=last_seen, reverse=True):
             alike.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
         for same in alike.values():
-            last = last_time(same[0])
+            last = last_seen(same[0])
             words, by = extract_api_message(same[0].message), f"event {same[0].reason} of {owner}"
             yield CreationFailure(words, by, last, format_age(last, self._now), _tries(same))
         if condition is not None and shorten_api_message(extract_api_message(condition.message)) not in alike:
@@ -175,7 +175,7 @@ def _tries(alike: Iterable[Event]) -> int:
     """How often: of a StatefulSet's claim that was refused two events tell, about the claim and about its pod."""
     by_controllers_words: Counter[str] = Counter()
     for event in alike:
-        by_controllers_words[extract_controller_prefix(event.message)] += times_seen(event)
+        by_controllers_words[extract_controller_prefix(event.message)] += count_occurrences(event)
     return max(by_controllers_words.values())
 
 

@@ -10,7 +10,7 @@ import msgspec
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodePool
-from kschedctl.api.labels import EQUALS, requirement_errors
+from kschedctl.api.labels import EQUALS, validate_requirement
 from kschedctl.api.node_pools import find_pool
 from kschedctl.api.objects import Affinity, Node, NodeSelectorTerm, ObjectMeta, Pod, SelectorRequirement, Taint
 from kschedctl.api.ownership import find_owner
@@ -39,7 +39,7 @@ def uncordon(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:
 def label(part: parts.Label, cluster: Cluster, read: Files) -> Edit:
     """Raises UsageError for what is no label."""
     for key, value in part.labels.items():
-        if requirement_errors(key, EQUALS, (value or "",)):
+        if validate_requirement(key, EQUALS, (value or "",)):
             raise UsageError(f'labels: "{key}={value or ""}" is no label')
     return Edit(node_edits.labelled(cluster, chosen_nodes(cluster, part), part.labels))
 

@@ -73,7 +73,7 @@ def _problems(subject: Subject, context: LintContext) -> Iterator[Problem]:
 def _errors(kind: str, manifest: Struct, context: LintContext) -> list[FieldError]:
     if kind in around_pods.KINDS:
         return around_pods.validate_object(kind, manifest)
-    return manifests.errors(kind, manifest, context.validation_options)
+    return manifests.validate_manifest(kind, manifest, context.validation_options)
 
 
 def is_written(subject: Subject) -> bool:

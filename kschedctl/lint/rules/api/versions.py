@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kschedctl.api.api_versions import ApiVersion, is_custom_api
 from kschedctl.api.json_values import JsonObject, field_at
-from kschedctl.api.kinds import BY_KIND, versions_of
+from kschedctl.api.kinds import LIFECYCLES, list_expiring_versions
 from kschedctl.lint.fixes.safe_fixes import raise_version
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -53,7 +53,7 @@ def _fate(version: ApiVersion, minor: int) -> str:
 def _versions(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
     """The objects in a version of the API that was not, or will not be, always there."""
     for subject in context.subjects:
-        version = BY_KIND.get((subject.api_version, subject.kind))
+        version = LIFECYCLES.get((subject.api_version, subject.kind))
         if version is not None:
             yield subject, version
 
@@ -69,7 +69,7 @@ def _absence(version: ApiVersion, kind: str, context: LintContext) -> str:
         or (context.gates.overrides or {}).get(version.gate)
     ):
         return ""
-    default = [served for served in versions_of(kind) if served.is_served_by_default]
+    default = [served for served in list_expiring_versions(kind) if served.is_served_by_default]
     if any(served.exists_in(minor) for served in default):
         return f"is off by default in 1.{minor}"
     later = (f"is off by default in 1.{minor}: it needs 1.{served.since}, as {served.name}" for served in default)
@@ -80,10 +80,10 @@ def _served(kind: str, minor: int, instead: str = "") -> str:
     """What to write in this version; "" where it has no such kind."""
     there = {
         known.name: known
-        for known in versions_of(kind)
+        for known in list_expiring_versions(kind)
         if known.exists_in(minor) and not known.describe_lifecycle(minor)
     }
-    if (instead, kind) in BY_KIND and instead not in there:
+    if (instead, kind) in LIFECYCLES and instead not in there:
         instead = ""
     name = instead or next(reversed(there), "")
     off = name in there and not there[name].is_served_by_default
