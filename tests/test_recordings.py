@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.simulate.following.rollout import RealPlacement, follow_rollout
 from kschedctl.scheduler.scheduler import Scheduler
@@ -142,7 +142,7 @@ def test_placed_one_after_the_other() -> None:
 def test_the_rollout_is_followed() -> None:
     """By events of what was chosen: every pod went to a node that is among the best."""
     cluster = kschedctl.Cluster.from_objects([*PLACED[0]["objects"], *(case["pod"] for case in PLACED)])
-    after = nanoseconds("2030-01-01T00:00:00Z")
+    after = parse_nanoseconds("2030-01-01T00:00:00Z")
     events = [
         RealPlacement(after + i * 10**9, "", f"lab/{case['pod']['metadata']['name']}", case["result"]["chosen"])
         for i, case in enumerate(PLACED)

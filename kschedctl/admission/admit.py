@@ -28,7 +28,7 @@ from kschedctl.admission import (
 )
 from kschedctl.admission.more_faults import more_faults
 from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import LimitRange, ResourceQuota
@@ -124,7 +124,7 @@ class _Try:
     def __init__(self, request: AdmissionRequest, checking: Sequence[LimitRange], without: Collection[str]) -> None:
         self.request, self.checking = request, checking
         server = request.cluster.api_server
-        self.left_out = {*OPTIONAL_PLUGINS, *server.disabled, *without}.difference(server.optional)
+        self.left_out = {*OPTIONAL_PLUGINS, *server.disabled, *without}.difference(server.enabled_optional_plugins)
         self.warnings: list[str] = []
 
     def outcome(self) -> Admission:
@@ -158,7 +158,7 @@ class _Try:
     def _decode(self) -> None:
         """The object as the API knows it, with its defaults. Raises NotAdmittedError."""
         request = self.request
-        for field in list(unknown_fields.unknown_fields(request.obj)):
+        for field in list(unknown_fields.find_unknown_fields(request.obj)):
             self.warnings.append(str(field))
             inner: Any = request.obj
             for step in field.path[:-1]:
@@ -209,11 +209,11 @@ def _faults(request: AdmissionRequest) -> Sequence[object]:
     kind, obj = request.kind, request.obj
     named = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
-        made = from_builtins(named, manifests.KINDS[kind])
+        made = convert_builtins(named, manifests.KINDS[kind])
         options = validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
-        return [*manifests.errors(kind, made, options), *(more_faults(request) if request.is_pod else ())]
+        return [*manifests.validate_manifest(kind, made, options), *(more_faults(request) if request.is_pod else ())]
     if kind in around_pods.KINDS:
-        return around_pods.errors(kind, from_builtins(named, around_pods.KINDS[kind]))
+        return around_pods.validate_object(kind, convert_builtins(named, around_pods.KINDS[kind]))
     return ()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kschedctl.admission.request import AdmissionRequest
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import DeviceRequest, DeviceSubRequest, ExactDeviceRequest, ResourceClaimSpec
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity
@@ -25,7 +25,7 @@ MOST_ALLOCATED = 32
 
 def claim_usage(request: AdmissionRequest) -> Quantities:
     """What a claim uses, by the names that quotas have for it."""
-    spec = from_builtins(without_nulls(request.spec), ResourceClaimSpec)
+    spec = convert_builtins(without_nulls(request.spec), ResourceClaimSpec)
     devices: Counter[str] = Counter()
     for asked in spec.devices.requests:
         devices.update(_devices(asked))

@@ -12,7 +12,7 @@ from kschedctl.admission.defaults import pod_level_requests
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import LimitRange, LimitRangeItem, Resources
-from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import INT64_MAX, Quantity
 
 ANNOTATION = "kubernetes.io/limit-ranger"
@@ -116,21 +116,21 @@ def _breaches(request: AdmissionRequest, item: LimitRangeItem) -> Iterator[Breac
     if request.is_pod and item.type == OF_CONTAINER:
         for container in (*request.containers, *request.init_containers):
             resources = container.get("resources") or {}
-            asked = quantities(resources.get("requests") or {}), quantities(resources.get("limits") or {})
+            asked = parse_quantities(resources.get("requests") or {}), parse_quantities(resources.get("limits") or {})
             yield from breaches(item, *asked)
     elif request.is_pod and item.type == OF_POD:
         yield from breaches(item, *request.totals(overhead=False))
     elif request.kind == "PersistentVolumeClaim" and item.type == OF_CLAIM:
-        yield from claim_breaches(item, quantities((request.spec.get("resources") or {}).get("requests") or {}))
+        yield from claim_breaches(item, parse_quantities((request.spec.get("resources") or {}).get("requests") or {}))
 
 
 def breaches(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[Breach]:
     """What requests and limits of a container, or of a pod as a whole, have against the bounds for it."""
-    for name, least in quantities(item.min).items():
+    for name, least in parse_quantities(item.min).items():
         yield from _least(_Asked(item.type, name, requests.get(name), limits.get(name), least))
-    for name, most in quantities(item.max).items():
+    for name, most in parse_quantities(item.max).items():
         yield from _most(_Asked(item.type, name, requests.get(name), limits.get(name), most))
-    for name, ratio in quantities(item.max_limit_request_ratio).items():
+    for name, ratio in parse_quantities(item.max_limit_request_ratio).items():
         yield from _ratio(_Asked(item.type, name, requests.get(name), limits.get(name), ratio))
 
 
@@ -196,9 +196,9 @@ def _ratio(asked: _Asked) -> Iterator[Breach]:
 
 def claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Iterator[Breach]:
     """What a claim requests against the bounds for it."""
-    for name, least in quantities(item.min).items():
+    for name, least in parse_quantities(item.min).items():
         yield from _least(_Asked(item.type, name, requests.get(name), None, least))
-    for name, most in quantities(item.max).items():
+    for name, most in parse_quantities(item.max).items():
         asked = _Asked(item.type, name, requests.get(name), None, most)
         request, _, bound = asked.amounts()
         said = f"maximum {name} usage per {item.type} is {most}"

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from kschedctl.admission.pod_sources import dns_config, sysctls, value_from
 from kschedctl.admission.request import AdmissionRequest, Writable
-from kschedctl.api.field_errors import Found, Key, Named, Path, forbidden, invalid, not_supported, required
+from kschedctl.api.field_errors import (
+    Key,
+    Path,
+    TypedString,
+    ValidationErrors,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from kschedctl.api.validation import names
 
 INT32_MAX = 2**31 - 1
@@ -20,7 +29,7 @@ NOT_NEGATIVE = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "succe
 MIRROR = "kubernetes.io/config.mirror"
 
 
-def more_faults(request: AdmissionRequest) -> Found:
+def more_faults(request: AdmissionRequest) -> ValidationErrors:
     """The faults of a pod besides those that ``kschedctl.api.validation`` finds."""
     spec, at = request.spec, ("spec",)
     mirror = request.annotations.get(MIRROR)
@@ -31,33 +40,33 @@ def more_faults(request: AdmissionRequest) -> Found:
         for number, container in enumerate(containers):
             yield from _container(container, (*at, name, number), spec)
     if spec["dnsPolicy"] not in DNS_POLICIES:
-        yield not_supported((*at, "dnsPolicy"), Named(spec["dnsPolicy"]), DNS_POLICIES)
+        yield not_supported((*at, "dnsPolicy"), TypedString(spec["dnsPolicy"]), DNS_POLICIES)
     yield from dns_config(spec, (*at, "dnsConfig"))
     yield from _pod_security_context(spec, at)
     for number, gate in enumerate(spec.get("readinessGates") or ()):
         gate_at = (*at, "readinessGates", number, "conditionType")
-        yield from names.check(gate_at, str(gate.get("conditionType", "")), names.qualified_name)
+        yield from names.validate_syntax(gate_at, str(gate.get("conditionType", "")), names.validate_qualified_name)
     yield from _seconds(spec, at)
     for name in ("hostname", "subdomain"):
         if spec.get(name):
-            yield from names.check((*at, name), spec[name], names.dns_label)
+            yield from names.validate_syntax((*at, name), spec[name], names.validate_dns_label)
     operating_system = spec.get("os")
     if isinstance(operating_system, dict):
         if not operating_system.get("name"):
             yield required((*at, "os", "name"))
         elif operating_system["name"] not in ("linux", "windows"):
-            yield not_supported((*at, "os"), Named(operating_system["name"]), ("linux", "windows"))
+            yield not_supported((*at, "os"), TypedString(operating_system["name"]), ("linux", "windows"))
     if spec.get("ephemeralContainers"):
         yield forbidden((*at, "ephemeralContainers"), "cannot be set on create")
 
 
-def _seconds(spec: Writable, at: Path) -> Found:
+def _seconds(spec: Writable, at: Path) -> ValidationErrors:
     deadline = spec.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and not 1 <= deadline <= INT32_MAX:
         yield invalid((*at, "activeDeadlineSeconds"), deadline, f"must be between 1 and {INT32_MAX}, inclusive")
 
 
-def _pod_security_context(spec: Writable, at: Path) -> Found:
+def _pod_security_context(spec: Writable, at: Path) -> ValidationErrors:
     context = spec.get("securityContext") or {}
     yield from _users(context, (*at, "securityContext"))
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
@@ -66,14 +75,14 @@ def _pod_security_context(spec: Writable, at: Path) -> Found:
     yield from sysctls(context, (*at, "securityContext", "sysctls"))
 
 
-def _users(context: Writable, at: Path) -> Found:
+def _users(context: Writable, at: Path) -> ValidationErrors:
     for name in ("runAsUser", "runAsGroup"):
         number = context.get(name)
         if isinstance(number, int) and not 0 <= number <= INT32_MAX:
             yield invalid((*at, name), number, f"must be between 0 and {INT32_MAX}, inclusive")
 
 
-def _container(container: Writable, at: Path, spec: Writable) -> Found:
+def _container(container: Writable, at: Path, spec: Writable) -> ValidationErrors:
     lifecycle: Writable = container.get("lifecycle") or {}
     for hook in ("postStart", "preStop"):
         if hook in lifecycle:
@@ -83,20 +92,20 @@ def _container(container: Writable, at: Path, spec: Writable) -> Found:
             yield from _probe(container[probe], (*at, probe))
     if container["terminationMessagePolicy"] not in MESSAGE_POLICIES:
         where = (*at, "terminationMessagePolicy")
-        yield not_supported(where, Named(container["terminationMessagePolicy"]), MESSAGE_POLICIES)
+        yield not_supported(where, TypedString(container["terminationMessagePolicy"]), MESSAGE_POLICIES)
     for number, variable in enumerate(container.get("env") or ()):
         yield from _variable(str(variable.get("name", "")), (*at, "env", number, "name"))
         yield from value_from(variable, (*at, "env", number, "valueFrom"))
     if container["imagePullPolicy"] not in PULL_POLICIES:
-        yield not_supported((*at, "imagePullPolicy"), Named(container["imagePullPolicy"]), PULL_POLICIES)
+        yield not_supported((*at, "imagePullPolicy"), TypedString(container["imagePullPolicy"]), PULL_POLICIES)
     context = container.get("securityContext") or {}
     yield from _users(context, (*at, "securityContext"))
     if context.get("procMount") == "Unmasked" and spec.get("hostUsers") is not False:
         where = (*at, "securityContext", "procMount")
-        yield invalid(where, Named("Unmasked"), "`hostUsers` must be false to use `Unmasked`")
+        yield invalid(where, TypedString("Unmasked"), "`hostUsers` must be false to use `Unmasked`")
 
 
-def _variable(name: str, at: Path) -> Found:
+def _variable(name: str, at: Path) -> ValidationErrors:
     if not name:
         yield required(at)
     elif not all(" " <= character <= "~" and character != "=" for character in name):
@@ -104,7 +113,7 @@ def _variable(name: str, at: Path) -> Found:
         yield invalid(at, name, said)
 
 
-def _probe(probe: Writable, at: Path) -> Found:
+def _probe(probe: Writable, at: Path) -> ValidationErrors:
     yield from _handler(probe, at)
     for name in NOT_NEGATIVE:
         number = probe.get(name)
@@ -115,7 +124,7 @@ def _probe(probe: Writable, at: Path) -> Found:
         yield invalid((*at, "terminationGracePeriodSeconds"), grace, "must be greater than 0")
 
 
-def _handler(handler: Writable, at: Path) -> Found:
+def _handler(handler: Writable, at: Path) -> ValidationErrors:
     """What is done in a container: one thing, which says enough."""
     given = [name for name in HANDLERS if isinstance(handler.get(name), dict)]
     for name in given[1:]:
@@ -132,9 +141,9 @@ def _handler(handler: Writable, at: Path) -> Found:
         yield from _port(action.get("port"), (*at, given[0], "port"))
 
 
-def _port(port: object, at: Path) -> Found:
+def _port(port: object, at: Path) -> ValidationErrors:
     if isinstance(port, int) or port is None:
         if not 1 <= (port or 0) <= 65535:
             yield invalid(at, port or 0, "must be between 1 and 65535, inclusive")
     else:
-        yield from names.check(at, str(port), names.port_name)
+        yield from names.validate_syntax(at, str(port), names.validate_port_name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.field_errors import quote
+from kschedctl.api.field_errors import go_quote
 from kschedctl.api.json_values import JsonObject, object_at, objects_at
 
 LATEST = 36
@@ -113,7 +113,7 @@ def _app_armor(pod: SecuredPod) -> Iterator[Fault]:
     values = sorted({str(value) for _, value in bad} | ({str(own)} if pod_is_bad else set()))
     setters = [text for text in [_setters(pod_is_bad, [name for name, _ in bad])] if text]
     annotations = sorted(
-        f"{key}={quote(str(value))}"
+        f"{key}={go_quote(str(value))}"
         for key, value in pod.annotations.items()
         if key.startswith(_APPARMOR) and not _is_safe_armor(str(value))
     )
@@ -225,7 +225,7 @@ def _seccomp(pod: SecuredPod) -> Iterator[Fault]:
     if pod.minor < 19:
         keys = [_SECCOMP_POD, *(_SECCOMP_CONTAINER + name for name in pod.named(pod.containers))]
         values = {key: str(pod.annotations[key]) for key in keys if key in pod.annotations}
-        bad = sorted(f"{key}={quote(value)}" for key, value in values.items() if not _is_safe_seccomp(value))
+        bad = sorted(f"{key}={go_quote(value)}" for key, value in values.items() if not _is_safe_seccomp(value))
         if bad:
             yield "seccompProfile", f"forbidden {_plural('annotation', bad)} {', '.join(bad)}"
         return

@@ -10,7 +10,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 from kschedctl.admission.request import Writable
-from kschedctl.api.field_errors import Found, Path, duplicate, invalid, not_supported, required
+from kschedctl.api.field_errors import Path, ValidationErrors, duplicate, invalid, not_supported, required
 from kschedctl.api.validation import names
 
 MOST_SERVERS, MOST_SEARCHES, MOST_CHARACTERS, MOST_OF_SYSCTL = 3, 32, 2048, 253
@@ -28,7 +28,7 @@ SUBSCRIPTED = re.compile(r"(metadata\.(?:annotations|labels))\['([^']*)'\]")
 LEADING_ZEROS = re.compile(r"\b0+(?=\d)")
 
 
-def dns_config(spec: Writable, at: Path) -> Found:
+def dns_config(spec: Writable, at: Path) -> ValidationErrors:
     """The name servers of a pod, which one without the cluster's has to have."""
     config, alone = spec.get("dnsConfig"), spec["dnsPolicy"] == "None"
     if alone and config is None:
@@ -63,7 +63,7 @@ def _is_address(text: str) -> bool:
     return False
 
 
-def sysctls(context: Writable, at: Path) -> Found:
+def sysctls(context: Writable, at: Path) -> ValidationErrors:
     """The kernel settings of a pod's security context."""
     known: set[str] = set()
     for number, sysctl in enumerate(context.get("sysctls") or ()):
@@ -77,7 +77,7 @@ def sysctls(context: Writable, at: Path) -> Found:
         known.add(name)
 
 
-def value_from(variable: Writable, at: Path) -> Found:
+def value_from(variable: Writable, at: Path) -> ValidationErrors:
     """Where a variable's value comes from: one thing."""
     source = variable.get("valueFrom")
     if not isinstance(source, dict):
@@ -94,7 +94,7 @@ def value_from(variable: Writable, at: Path) -> Found:
         yield invalid(at, "", "may not have more than one field specified at a time")
 
 
-def _source(kind: str, source: Writable, at: Path) -> Found:
+def _source(kind: str, source: Writable, at: Path) -> ValidationErrors:
     match kind:
         case "fieldRef":
             yield from _field(str(source.get("fieldPath") or ""), at)
@@ -105,17 +105,17 @@ def _source(kind: str, source: Writable, at: Path) -> Found:
             elif resource not in RESOURCES and not resource.startswith(HUGE_PAGES):
                 yield not_supported((*at, "resource"), resource, RESOURCES)
         case "configMapKeyRef" | "secretKeyRef":
-            yield from names.check((*at, "name"), str(source.get("name") or ""), names.dns_subdomain)
+            yield from names.validate_syntax((*at, "name"), str(source.get("name") or ""), names.validate_dns_subdomain)
             if not source.get("key"):
                 yield required((*at, "key"))
 
 
-def _field(path: str, at: Path) -> Found:
+def _field(path: str, at: Path) -> ValidationErrors:
     if not path:
         yield required((*at, "fieldPath"))
     elif match := SUBSCRIPTED.fullmatch(path):
         text = match[2].lower() if match[1].endswith("annotations") else match[2]
-        yield from names.check(at, text, names.qualified_name)
+        yield from names.validate_syntax(at, text, names.validate_qualified_name)
     elif path not in FIELDS and path != "spec.host":
         said = f"error converting fieldPath: field label not supported: {path}"
         yield invalid((*at, "fieldPath"), path, said)

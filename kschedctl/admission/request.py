@@ -8,9 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import LimitRange, Namespace, Pod, ResourceQuota
-from kschedctl.api.pod_requests import Options, Quantities, container_limits, pod_requests, quantities
+from kschedctl.api.pod_requests import (
+    Options,
+    Quantities,
+    aggregate_container_limits,
+    compute_pod_requests,
+    parse_quantities,
+)
 from kschedctl.cluster import Cluster, without_nulls
 
 Writable = dict[str, Any]
@@ -98,17 +104,17 @@ class AdmissionRequest:
 
     def pod(self) -> Pod:
         """The pod as scheduling reads it."""
-        return from_builtins(without_nulls(self.obj), api.Pod)
+        return convert_builtins(without_nulls(self.obj), api.Pod)
 
     def totals(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
         """What the pod as a whole requests, and its limits."""
         pod = self.pod()
-        requests = pod_requests(pod, _ALONE._replace(overhead=overhead))
-        limits = container_limits(pod.spec.containers, pod.spec.init_containers)
+        requests = compute_pod_requests(pod, _ALONE._replace(overhead=overhead))
+        limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
         if pod.spec.resources is not None:
-            limits |= quantities(pod.spec.resources.limits)
+            limits |= parse_quantities(pod.spec.resources.limits)
         if overhead:
-            for name, amount in quantities(pod.spec.overhead).items():
+            for name, amount in parse_quantities(pod.spec.overhead).items():
                 if name in limits:
                     limits[name] = limits[name].add(amount)
         return requests, limits

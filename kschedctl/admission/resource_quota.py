@@ -14,7 +14,7 @@ from kschedctl.admission import device_quota
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, ScopeSelectorTerm
-from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_extended, is_native
 
@@ -82,7 +82,7 @@ def raised(request: AdmissionRequest, number: int) -> dict[str, dict[str, str]]:
     by_quota: dict[str, dict[str, str]] = {}
     for quota in request.quotas:
         if _concerns(quota, request):
-            hard, after = quantities(quota.status.hard), _charged(quota, usage, number).status.used
+            hard, after = parse_quantities(quota.status.hard), _charged(quota, usage, number).status.used
             over = {name: str(after[name]) for name in usage if name in hard and parse(after.get(name, 0)) > hard[name]}
             by_quota |= {quota.metadata.name: over} if over else {}
     return by_quota
@@ -95,7 +95,7 @@ def not_said(request: AdmissionRequest) -> list[str]:
 
 
 def _charged(quota: ResourceQuota, usage: Quantities, number: int) -> ResourceQuota:
-    before = quantities(quota.status.used)
+    before = parse_quantities(quota.status.used)
     counted = {
         name: str(before[name].add(Quantity(amount.mantissa * number, amount.scale, amount.format)))
         for name, amount in usage.items()
@@ -112,7 +112,7 @@ def _usage(request: AdmissionRequest) -> Quantities:
 
 def exceeded(quota: ResourceQuota, usage: Quantities) -> str:
     """What is not left of a quota, in the API server's words; empty where all is."""
-    hard, before = quantities(quota.status.hard), quantities(quota.status.used)
+    hard, before = parse_quantities(quota.status.hard), parse_quantities(quota.status.used)
     over = [name for name, amount in usage.items() if name in hard and before.get(name, ZERO).add(amount) > hard[name]]
     if not over:
         return ""
@@ -149,7 +149,7 @@ def pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
 
 
 def _claim_usage(request: AdmissionRequest) -> Quantities:
-    amount = quantities((request.spec.get("resources") or {}).get("requests") or {}).get("storage")
+    amount = parse_quantities((request.spec.get("resources") or {}).get("requests") or {}).get("storage")
     usage: Quantities = {CLAIMS: ONE, f"count/{CLAIMS}": ONE}
     if amount is not None:
         usage[STORAGE] = amount
@@ -218,7 +218,7 @@ def is_best_effort(request: AdmissionRequest) -> bool:
     """Whether nothing that counts is requested of cpu and memory, nor limited."""
     own = request.spec.get("resources") or {}
     parts = [own] if own else [c.get("resources") or {} for c in (*request.containers, *request.init_containers)]
-    amounts = (quantities(part.get(name) or {}) for part in parts for name in ("requests", "limits"))
+    amounts = (parse_quantities(part.get(name) or {}) for part in parts for name in ("requests", "limits"))
     return not any(
         amount > ZERO for resources in amounts for name, amount in resources.items() if name in ("cpu", "memory")
     )
@@ -254,7 +254,9 @@ def _not_said(names: Iterable[str], request: AdmissionRequest) -> Iterator[str]:
     missing: dict[str, set[str]] = {}
     for container in (*request.containers, *request.init_containers):
         resources = container.get("resources") or {}
-        said = pod_usage(quantities(resources.get("requests") or {}), quantities(resources.get("limits") or {}))
+        said = pod_usage(
+            parse_quantities(resources.get("requests") or {}), parse_quantities(resources.get("limits") or {})
+        )
         for name in demanded.difference(said):
             missing.setdefault(name, set()).add(str(container.get("name", "")))
     for name in sorted(missing):

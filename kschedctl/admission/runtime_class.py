@@ -7,7 +7,7 @@ import msgspec
 from kschedctl.admission.request import INTERNAL, AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.admission.tolerations import merged
 from kschedctl.api.objects import RuntimeClass
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 
 REJECTED = "pod rejected: "
 
@@ -20,7 +20,7 @@ def fill_in(request: AdmissionRequest) -> None:
     spec = request.spec
     if runtime_class.overhead is not None and runtime_class.overhead.pod_fixed:
         given = spec.get("overhead")
-        if given is not None and quantities(given) != quantities(runtime_class.overhead.pod_fixed):
+        if given is not None and parse_quantities(given) != parse_quantities(runtime_class.overhead.pod_fixed):
             raise request.forbidden(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         spec["overhead"] = dict(runtime_class.overhead.pod_fixed)
         if given is None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kschedctl.admission.request import INTERNAL, AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.admission.resource_quota import is_best_effort
-from kschedctl.api.observed.api_server import PATIENCE
+from kschedctl.api.observed.api_server import DEFAULT_TOLERATION_SECONDS
 from kschedctl.api.resource_names import is_extended
 
 GOING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -34,7 +34,7 @@ def for_nodes_that_go(request: AdmissionRequest) -> None:
         if not any(toleration.get("key") in (None, "", taint) for toleration in own):
             added = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
             request.spec["tolerations"] = [*(request.spec.get("tolerations") or ()), added]
-            if seconds != PATIENCE:
+            if seconds != DEFAULT_TOLERATION_SECONDS:
                 request.changed.append(f"toleration of {taint} for {seconds} s by {server.where}")
 
 

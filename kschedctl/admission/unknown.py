@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Namespace
-from kschedctl.api.priority import priority_class
+from kschedctl.api.priority import find_priority_class
 from kschedctl.cluster import Cluster
 
 ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -27,7 +27,7 @@ def not_known(cluster: Cluster, namespace: str) -> Iterator[str]:
 def not_known_of(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator[str]:
     """The plugins that refuse what a pod names and does not exist, where it may exist all the same."""
     priority, runtime = str(spec.get("priorityClassName") or ""), spec.get("runtimeClassName")
-    if cluster.gap("PriorityClass") and priority_class(priority, cluster.priority_classes) is None:
+    if cluster.gap("PriorityClass") and find_priority_class(priority, cluster.priority_classes) is None:
         yield "Priority"
     if runtime and cluster.gap("RuntimeClass") and all(c.metadata.name != runtime for c in cluster.runtime_classes):
         yield "RuntimeClass"

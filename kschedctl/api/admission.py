@@ -1,5 +1,7 @@
-"""What the API server changes in a pod at the moment of its creation: label keys become selector requirements,
-and its RuntimeClass adds to it.
+"""Changes that the API server makes to a pod when it is created.
+
+Label keys of affinity terms and spread constraints become selector requirements, and the RuntimeClass adds its
+settings.
 
 Upstream: pkg/registry/core/pod/strategy.go and plugin/pkg/admission/runtimeclass (v1.36), KEP-3633 and KEP-3243.
 """
@@ -23,23 +25,25 @@ from kschedctl.api.objects import (
 
 
 def admit_runtime_class(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
-    """The pod with the overhead, node selector and tolerations of its RuntimeClass, where that is known."""
+    """Return the pod with the overhead, node selector and tolerations of its RuntimeClass, if that is known."""
     class_ = next((c for c in classes if c.metadata.name == pod.spec.runtime_class_name), None)
     if class_ is None:
         return pod
-    spec, wanted = pod.spec, class_.scheduling or RuntimeClassScheduling()
-    added = tuple(toleration for toleration in wanted.tolerations if toleration not in spec.tolerations)
+    spec, scheduling = pod.spec, class_.scheduling or RuntimeClassScheduling()
+    added = tuple(toleration for toleration in scheduling.tolerations if toleration not in spec.tolerations)
     admitted = replace(
         spec,
         overhead=class_.overhead.pod_fixed if class_.overhead else spec.overhead,
-        node_selector={**spec.node_selector, **wanted.node_selector},
+        node_selector={**spec.node_selector, **scheduling.node_selector},
         tolerations=(*spec.tolerations, *added),
     )
     return replace(pod, spec=admitted)
 
 
 def merge_affinity_label_keys(pod: Pod) -> Pod:
-    """(mis)matchLabelKeys of (anti-)affinity terms become In (NotIn) requirements on the pod's own label values."""
+    """Turn matchLabelKeys and mismatchLabelKeys of affinity terms into In and NotIn requirements on the pod's own
+    labels.
+    """
     affinity, labels = pod.spec.affinity, pod.metadata.labels
     if affinity is None or not labels:
         return pod
@@ -52,14 +56,18 @@ def merge_affinity_label_keys(pod: Pod) -> Pod:
 
 
 def merge_spread_label_keys(pod: Pod) -> Pod:
-    """matchLabelKeys of topology spread constraints become In requirements on the pod's own label values."""
-    constraints = tuple(merged_label_keys(c, pod.metadata.labels) for c in pod.spec.topology_spread_constraints)
+    """Turn matchLabelKeys of topology spread constraints into In requirements on the pod's own labels."""
+    constraints = tuple(
+        merge_constraint_label_keys(c, pod.metadata.labels) for c in pod.spec.topology_spread_constraints
+    )
     return replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints)) if constraints else pod
 
 
-def merged_label_keys(constraint: TopologySpreadConstraint, labels: dict[str, str]) -> TopologySpreadConstraint:
-    """One of the constraints of a pod with these labels."""
-    selector = _require(constraint.label_selector, constraint.match_label_keys, "In", labels)
+def merge_constraint_label_keys(
+    constraint: TopologySpreadConstraint, labels: dict[str, str]
+) -> TopologySpreadConstraint:
+    """Merge matchLabelKeys into the selector of one constraint of a pod with these labels."""
+    selector = _add_label_requirements(constraint.label_selector, constraint.match_label_keys, "In", labels)
     return replace(constraint, label_selector=selector)
 
 
@@ -67,24 +75,24 @@ def _merge_terms(affinity: PodAffinity | None, labels: dict[str, str]) -> PodAff
     if affinity is None:
         return None
     return PodAffinity(
-        tuple(_merge(t, labels) for t in affinity.required_during_scheduling_ignored_during_execution),
+        tuple(_merge_term(t, labels) for t in affinity.required_during_scheduling_ignored_during_execution),
         tuple(
-            replace(t, pod_affinity_term=_merge(t.pod_affinity_term, labels))
+            replace(t, pod_affinity_term=_merge_term(t.pod_affinity_term, labels))
             for t in affinity.preferred_during_scheduling_ignored_during_execution
         ),
     )
 
 
-def _merge(term: PodAffinityTerm, labels: dict[str, str]) -> PodAffinityTerm:
-    selector = _require(term.label_selector, term.match_label_keys, "In", labels)
-    selector = _require(selector, term.mismatch_label_keys, "NotIn", labels)
+def _merge_term(term: PodAffinityTerm, labels: dict[str, str]) -> PodAffinityTerm:
+    selector = _add_label_requirements(term.label_selector, term.match_label_keys, "In", labels)
+    selector = _add_label_requirements(selector, term.mismatch_label_keys, "NotIn", labels)
     return replace(term, label_selector=selector)
 
 
-def _require(
+def _add_label_requirements(
     selector: LabelSelector | None, keys: Sequence[str], operator: str, labels: dict[str, str]
 ) -> LabelSelector | None:
-    """Add one requirement for each key that the pod is labelled with; a missing selector stays missing."""
+    """Add a requirement for each key that the pod has as a label. A missing selector stays missing."""
     added = tuple(SelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels)
     if selector is None or not added:
         return selector

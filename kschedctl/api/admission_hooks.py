@@ -1,4 +1,4 @@
-"""What else has a say in admission: webhooks and policies, as far as it decides which objects they are asked about.
+"""Webhooks and admission policies, limited to the fields that decide which objects they see.
 
 Upstream: staging/src/k8s.io/api/admissionregistration/v1/types.go (v1.36).
 """
@@ -12,7 +12,7 @@ from kschedctl.api.objects import LabelSelector, ObjectMeta, Struct
 
 
 class HookRule(Struct, frozen=True):
-    """RuleWithOperations and NamedRuleWithOperations."""
+    """A RuleWithOperations or NamedRuleWithOperations."""
 
     operations: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class AdmissionPolicySpec(Struct, frozen=True):
 
 
 class AdmissionPolicy(Struct, frozen=True):
-    """A MutatingAdmissionPolicy or a ValidatingAdmissionPolicy; its expressions are not read."""
+    """A MutatingAdmissionPolicy or ValidatingAdmissionPolicy. The CEL expressions are not read."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: AdmissionPolicySpec = AdmissionPolicySpec()
@@ -60,10 +60,11 @@ class PolicyBindingSpec(Struct, frozen=True):
     policy_name: str = ""
     match_resources: MatchResources = MatchResources()
     validation_actions: tuple[str, ...] = ()
+    """Deny, Warn or Audit; only ValidatingAdmissionPolicies have them."""
 
 
 class PolicyBinding(Struct, frozen=True):
-    """What puts a policy into force."""
+    """A binding that puts a policy into force."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PolicyBindingSpec = PolicyBindingSpec()
@@ -89,4 +90,4 @@ KINDS: Mapping[str, tuple[type[Struct], tuple[str | ApiVersion, ...]]] = {
     "ValidatingAdmissionPolicy": (AdmissionPolicy, _VALIDATING),
     "ValidatingAdmissionPolicyBinding": (PolicyBinding, _VALIDATING),
 }
-"""Kind -> its struct, and the versions of the API, oldest first."""
+"""Each kind's struct and API versions, oldest first."""

@@ -1,4 +1,4 @@
-"""What every object of the API has, whatever its kind: a name, in a namespace or not."""
+"""The interface that API objects of every kind share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class AnyMeta(Protocol):
-    """What the metadata of all kinds has."""
+    """The metadata fields of objects of every kind."""
 
     @property
     def name(self) -> str: ...
@@ -19,12 +19,12 @@ class AnyMeta(Protocol):
 
 
 class ApiObject(Protocol):
-    """An object of any kind."""
+    """An API object of any kind."""
 
     @property
     def metadata(self) -> AnyMeta: ...
 
 
 def object_key(obj: ApiObject) -> tuple[str, str]:
-    """Namespace and name: what the objects of a kind are told apart by, and sorted."""
+    """Return the object's namespace and name, which identify it within its kind."""
     return obj.metadata.namespace, obj.metadata.name

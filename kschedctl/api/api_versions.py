@@ -1,8 +1,8 @@
-"""The versions of the API that come and go: since when a kind is in one, until when, and what takes its place.
+"""Lifecycle of API versions: when each one came, when it is removed, and what replaces it.
 
-Upstream: zz_generated.prerelease-lifecycle.go in staging/src/k8s.io/api (v1.31 to v1.36); of alpha versions, which have
-none, the releases that register their types; of kube-scheduler's configuration KEP-785. Alpha versions, and beta ones
-that came with 1.24 or later, are not served by default (KEP-3136).
+Upstream: zz_generated.prerelease-lifecycle.go in staging/src/k8s.io/api (v1.31 to v1.36). Alpha versions have no
+lifecycle file, so their dates are the releases that register their types. Versions of kube-scheduler's configuration
+follow KEP-785. Alpha versions, and beta versions since 1.24, are not served by default (KEP-3136).
 """
 
 from __future__ import annotations
@@ -17,41 +17,45 @@ _BETA_OFF_SINCE = 24
 
 
 class ApiVersion(NamedTuple):
-    """``since``, ``deprecated``, ``removed``: minor versions, of these the last two None where that is not known yet.
-
-    ``instead``: the apiVersion to write then. ``gate``: who sets it has switched on what the kinds belong to.
-    ``same_fields``: its objects have the fields of the newest version, so that they can be read.
-    """
+    """An API version of a kind and its lifecycle in minor versions of Kubernetes."""
 
     name: str
     since: int
+    """The first minor version that has it."""
     deprecated: int | None = None
+    """None if not deprecated yet."""
     removed: int | None = None
-    instead: str = ""
+    """None if no removal is known."""
+    replacement: str = ""
+    """The apiVersion to use instead."""
     gate: str = ""
+    """The feature gate of the feature that the kind belongs to."""
     same_fields: bool = True
+    """Whether its objects have the fields of the newest version and so can be read."""
 
     @property
     def is_read(self) -> bool:
-        """Whether objects of it are read: some version that is replayed serves it."""
-        return self.same_fields and not self.is_gone(OLDEST_MINOR)
+        """Return whether kschedctl reads its objects: a supported Kubernetes version serves it with the newest
+        fields.
+        """
+        return self.same_fields and not self.is_removed_in(OLDEST_MINOR)
 
     @property
-    def by_default(self) -> bool:
-        """Whether an API server serves it that was told nothing."""
+    def is_served_by_default(self) -> bool:
+        """Return whether an API server with default flags serves it."""
         return "alpha" not in self.name and ("beta" not in self.name or self.since < _BETA_OFF_SINCE)
 
-    def is_in(self, minor: int) -> bool:
-        """Whether a minor version has it, by default or not."""
-        return self.since <= minor and not self.is_gone(minor)
+    def exists_in(self, minor: int) -> bool:
+        """Return whether the minor version has it, served by default or not."""
+        return self.since <= minor and not self.is_removed_in(minor)
 
-    def is_gone(self, minor: int) -> bool:
-        """Whether a minor version has it no more."""
+    def is_removed_in(self, minor: int) -> bool:
+        """Return whether the minor version no longer has it."""
         return self.removed is not None and minor >= self.removed
 
-    def fate(self, minor: int = VERIFIED_MINOR) -> str:
-        """How it stands with it in a minor version, "" while it is neither deprecated nor gone."""
-        if self.is_gone(minor):
+    def describe_lifecycle(self, minor: int = VERIFIED_MINOR) -> str:
+        """Return that it is deprecated or removed in the minor version, or "" if neither."""
+        if self.is_removed_in(minor):
             return f"was removed in 1.{self.removed}"
         if self.deprecated is None or minor < self.deprecated:
             return ""
@@ -68,28 +72,30 @@ OF_SCHEDULER_CONFIGURATION = tuple(
 
 
 def is_newer(api_version: str, known: Iterable[str]) -> bool:
-    """Whether this is a version of the group of those known, and newer than all of them.
+    """Return whether the version belongs to the group of the known versions and is newer than all of them.
 
     Upstream: CompareKubeAwareVersionStrings in staging/src/k8s.io/apimachinery/pkg/version (v1.36).
 
     >>> is_newer("resource.k8s.io/v1", ["resource.k8s.io/v1beta2"]), is_newer("v1beta9", ["v1"])
     (True, False)
     """
-    return all(group_of(api_version) == group_of(name) and age(api_version) > age(name) for name in known)
+    return all(
+        group_of(api_version) == group_of(name) and version_order(api_version) > version_order(name) for name in known
+    )
 
 
-def age(api_version: str) -> tuple[int, int, int]:
-    """The greater the newer: what is stable after all that is not, beta after alpha."""
+def version_order(api_version: str) -> tuple[int, int, int]:
+    """Return a sort key that grows with maturity: alpha, then beta, then stable, each by number."""
     parts = _VERSION.fullmatch(api_version.rpartition("/")[2])
     return (("alpha", "beta", None).index(parts[2]), int(parts[1]), int(parts[3] or 0)) if parts else (-1, 0, 0)
 
 
 def group_of(api_version: str) -> str:
-    """The group of an apiVersion, "" for Kubernetes' core."""
+    """Return the group of an apiVersion, "" for the core group."""
     return api_version.rpartition("/")[0]
 
 
-def is_foreign(api_version: str) -> bool:
-    """Whether a kind of it is not Kubernetes' own, whose groups have no dot or end in .k8s.io."""
+def is_custom_api(api_version: str) -> bool:
+    """Return whether the apiVersion is not one of Kubernetes' own, whose groups have no dot or end with .k8s.io."""
     group = group_of(api_version)
     return "." in group and (group.endswith(".x-k8s.io") or not group.endswith(".k8s.io"))

@@ -1,4 +1,4 @@
-"""The types of columns, by what an entry says; N nodes, P pods, T distinct PodInfos, R resources."""
+"""Types of numpy columns, named after what an entry holds. N is nodes, P pods, T distinct PodInfos, R resources."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import numpy as np
 import numpy.typing as npt
 
 Bools = npt.NDArray[np.bool_]
-"""A mask: (N,), (P,) or (T,)."""
+"""A mask of shape (N,), (P,) or (T,)."""
 Ints = npt.NDArray[np.int32]
-"""For each row a code of its value, or a row of others, as columns keep them: -1 for none."""
+"""For each row the code of its value or the index of a row elsewhere; -1 means none."""
 Rows = npt.NDArray[np.int64]
-"""Rows that are chosen, to index with."""
+"""Row numbers to index with."""
 Counts = npt.NDArray[np.int64]
-"""How many there are: on each node (N,), or in each domain."""
+"""Counts per node (N,) or per topology domain."""
 Amounts = npt.NDArray[np.int64]
-"""How much of resources, in the unit of each: (N,), (R,), (N, R)."""
+"""Resource amounts of shape (N,), (R,) or (N, R), each in the unit of its resource."""
 Scores = npt.NDArray[np.int64]
-"""A score for each node that is scored, in their order."""
+"""One score per scored node, in the order of these nodes."""
 
 Row = NewType("Row", int)
-"""A node of a snapshot: its place in the scheduler's order."""
+"""The index of a node in a snapshot, in the scheduler's iteration order."""
 NO_ROW = Row(-1)
 """The row of a pod that is on no node."""
 Position = NewType("Position", int)
-"""A pod of a snapshot."""
+"""The index of a pod in a snapshot."""
 
 
-def positions_of(chosen: Bools) -> list[Position]:
-    """The pods of a mask (P,)."""
-    return cast(list[Position], np.flatnonzero(chosen).tolist())
+def find_positions(mask: Bools) -> list[Position]:
+    """Return the positions of the pods in a mask of shape (P,)."""
+    return cast(list[Position], np.flatnonzero(mask).tolist())

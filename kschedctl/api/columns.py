@@ -1,4 +1,4 @@
-"""Columns of texts, held as numbers: distinct texts, times of day, UIDs. A text is made when it is asked for."""
+"""Compact columns of strings: interned texts, timestamps and UIDs. A string is built when it is asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Ints, Rows
-from kschedctl.api.times import microseconds
+from kschedctl.api.times import parse_microseconds
 from kschedctl.errors import InputError
 
 UID_BYTES = 16
@@ -21,148 +21,158 @@ _TIMES = re.compile(r"(?:(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?\n)*+", re.ASCII)
 NEVER, LATEST = -1, 253402300799
 """Seconds since 1970 that stand for no time, and those of the end of the year 9999."""
 NO_TIME = 2**63 - 1
-"""In microseconds: after all times."""
+"""Microseconds that sort after every time."""
 
 
 class TextColumn(Protocol):
-    """A text for each of P rows, the empty one for none."""
+    """A column of P strings, where "" means none."""
 
-    def of(self, row: int) -> str: ...
+    def text_of(self, row: int) -> str: ...
     def texts(self) -> list[str]: ...
     def take(self, rows: Rows) -> Self: ...
 
 
-class Texts(NamedTuple):
-    """``codes`` (P,) index the distinct ``values``."""
+class InternedTexts(NamedTuple):
+    """A column of strings that are stored once per distinct value."""
 
     codes: Ints
+    """Indices into ``values``, shape (P,)."""
     values: Sequence[str]
 
-    def of(self, row: int) -> str:
+    def text_of(self, row: int) -> str:
         return self.values[int(self.codes[row])]
 
     def texts(self) -> list[str]:
         return [self.values[code] for code in self.codes.tolist()]
 
-    def take(self, rows: Rows) -> Texts:
-        return Texts(self.codes[rows], self.values)
+    def take(self, rows: Rows) -> InternedTexts:
+        return InternedTexts(self.codes[rows], self.values)
 
 
-class Times(NamedTuple):
-    """``seconds`` (P,) since 1970, -1 for none; as texts, 2026-01-31T12:00:00Z."""
+class TimeColumn(NamedTuple):
+    """A column of timestamps, shown like 2026-01-31T12:00:00Z."""
 
     seconds: npt.NDArray[np.int64]
+    """Seconds since 1970, shape (P,); -1 means none."""
 
-    def of(self, row: int) -> str:
-        return _as_text(int(self.seconds[row]))
+    def text_of(self, row: int) -> str:
+        return _format_time(int(self.seconds[row]))
 
     def texts(self) -> list[str]:
-        return [_as_text(seconds) for seconds in self.seconds.tolist()]
+        return [_format_time(seconds) for seconds in self.seconds.tolist()]
 
-    def take(self, rows: Rows) -> Times:
-        return Times(self.seconds[rows])
+    def take(self, rows: Rows) -> TimeColumn:
+        return TimeColumn(self.seconds[rows])
 
 
-class Uids(NamedTuple):
-    """``data``: the 16 bytes of each UID, one after the other; zeros for none."""
+class UidColumn(NamedTuple):
+    """A column of UIDs, stored as 16 bytes each."""
 
     data: bytes
+    """The bytes of all UIDs in a row; zeros mean none."""
 
-    def of(self, row: int) -> str:
+    def text_of(self, row: int) -> str:
         text = self.data[row * UID_BYTES : (row + 1) * UID_BYTES].hex()
         uid = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
         return "" if uid == NO_UID else uid
 
     def texts(self) -> list[str]:
-        return [self.of(row) for row in range(len(self.data) // UID_BYTES)]
+        return [self.text_of(row) for row in range(len(self.data) // UID_BYTES)]
 
-    def take(self, rows: Rows) -> Uids:
-        return Uids(np.frombuffer(self.data, np.uint8).reshape(-1, UID_BYTES)[rows].tobytes())
+    def take(self, rows: Rows) -> UidColumn:
+        return UidColumn(np.frombuffer(self.data, np.uint8).reshape(-1, UID_BYTES)[rows].tobytes())
 
 
-def _as_text(seconds: int) -> str:
+def _format_time(seconds: int) -> str:
     return "" if seconds == NEVER else strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
 
 
-def texts_column(values: Iterable[str]) -> Texts:
-    """Texts of which many are the same."""
+def intern_texts(values: Iterable[str]) -> InternedTexts:
+    """Build a column of strings, many of which are equal."""
     values = list(values)
     if len(distinct := set(values)) == 1:  # such as no text at all
-        return Texts(np.zeros(len(values), np.int32), tuple(distinct))
-    known: dict[str, int] = {}
-    codes = [known.setdefault(value, len(known)) for value in values]
-    return Texts(np.array(codes, np.int32), tuple(known))
+        return InternedTexts(np.zeros(len(values), np.int32), tuple(distinct))
+    codes_by_value: dict[str, int] = {}
+    codes = [codes_by_value.setdefault(value, len(codes_by_value)) for value in values]
+    return InternedTexts(np.array(codes, np.int32), tuple(codes_by_value))
 
 
-def times_column(values: Sequence[str]) -> TextColumn:
-    """Times as the API prints them; other texts stay as they are.
+def build_time_column(values: Sequence[str]) -> TextColumn:
+    """Build a column of timestamps. If one is not as the API prints them, the strings are kept as they are.
 
-    >>> column = times_column(["2026-01-31T12:00:00Z", ""])
+    >>> column = build_time_column(["2026-01-31T12:00:00Z", ""])
     >>> column.texts()
     ['2026-01-31T12:00:00Z', '']
-    >>> times_column(["yesterday"]).texts()
+    >>> build_time_column(["yesterday"]).texts()
     ['yesterday']
     """
-    if not _each_matches(_TIMES, values):
-        return texts_column(values)
+    if not _all_lines_match(_TIMES, values):
+        return intern_texts(values)
     try:
         times = np.array([value[:-1] or "NaT" for value in values], "datetime64[s]")
     except ValueError:  # the 31st of June
-        return texts_column(values)
+        return intern_texts(values)
     seconds = np.where(np.isnat(times), NEVER, times.astype(np.int64))
-    return Times(seconds) if (seconds >= 0).sum() == len(values) - values.count("") else texts_column(values)
+    return TimeColumn(seconds) if (seconds >= 0).sum() == len(values) - values.count("") else intern_texts(values)
 
 
-def microseconds_of(column: TextColumn, place: Callable[[int], str]) -> Rows:
-    """(P,): microseconds since 1970, NO_TIME for none. Raises InputError at the ``place`` of a row that is no time."""
-    if isinstance(column, Times):
+def column_to_microseconds(column: TextColumn, place: Callable[[int], str]) -> Rows:
+    """Return microseconds since 1970 of shape (P,), with NO_TIME for none.
+
+    Raises InputError at ``place(row)`` for a row that holds no valid time.
+    """
+    if isinstance(column, TimeColumn):
         return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**6)
-    texts = column if isinstance(column, Texts) else texts_column(column.texts())
+    texts = column if isinstance(column, InternedTexts) else intern_texts(column.texts())
     moments = np.full(len(texts.values), NO_TIME)
     for code, text in enumerate(texts.values):
         try:
-            moments[code] = microseconds(text) if text else NO_TIME
+            moments[code] = parse_microseconds(text) if text else NO_TIME
         except InputError as error:
             row = int((texts.codes == code).argmax())
             raise InputError(error.what, where=place(row), hint=error.hint) from None
     return moments[texts.codes]
 
 
-def uids_column(values: Sequence[str]) -> TextColumn:
-    """UIDs as the API server makes them; other texts stay as they are.
+def build_uid_column(values: Sequence[str]) -> TextColumn:
+    """Build a column of UIDs. If one is not as the API server makes them, the strings are kept as they are.
 
-    >>> uids_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).of(0)
+    >>> build_uid_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).text_of(0)
     'd874b460-08fe-4508-a8ae-be43adb0d7b7'
     """
-    if not _each_matches(_UIDS, values) or NO_UID in values:
-        return texts_column(values)
-    return Uids(bytes.fromhex("".join([value or NO_UID for value in values]).replace("-", "")))
+    if not _all_lines_match(_UIDS, values) or NO_UID in values:
+        return intern_texts(values)
+    return UidColumn(bytes.fromhex("".join([value or NO_UID for value in values]).replace("-", "")))
 
 
-def joined(columns: Sequence[TextColumn]) -> TextColumn:
-    """One column below the other.
+def concatenate_columns(columns: Sequence[TextColumn]) -> TextColumn:
+    """Concatenate columns.
 
-    >>> joined([times_column(["2026-01-31T12:00:00Z"]), times_column(["yesterday"])]).texts()
+    >>> concatenate_columns([build_time_column(["2026-01-31T12:00:00Z"]), build_time_column(["yesterday"])]).texts()
     ['2026-01-31T12:00:00Z', 'yesterday']
     """
-    if all(isinstance(column, Uids) for column in columns):
-        return Uids(b"".join([column.data for column in columns]))  # type: ignore[attr-defined]
-    if all(isinstance(column, Times) for column in columns):
-        return Times(np.concatenate([column.seconds for column in columns]))  # type: ignore[attr-defined]
-    return joined_texts([column if isinstance(column, Texts) else texts_column(column.texts()) for column in columns])
+    if all(isinstance(column, UidColumn) for column in columns):
+        return UidColumn(b"".join([column.data for column in columns]))  # type: ignore[attr-defined]
+    if all(isinstance(column, TimeColumn) for column in columns):
+        return TimeColumn(np.concatenate([column.seconds for column in columns]))  # type: ignore[attr-defined]
+    return concatenate_texts(
+        [column if isinstance(column, InternedTexts) else intern_texts(column.texts()) for column in columns]
+    )
 
 
-def joined_texts(columns: Sequence[Texts]) -> Texts:
-    """One below the other."""
-    known: dict[str, int] = {}
+def concatenate_texts(columns: Sequence[InternedTexts]) -> InternedTexts:
+    """Concatenate columns of interned strings."""
+    codes_by_value: dict[str, int] = {}
     codes = [
-        np.array([known.setdefault(value, len(known)) for value in column.values], np.int32)[column.codes]
+        np.array([codes_by_value.setdefault(value, len(codes_by_value)) for value in column.values], np.int32)[
+            column.codes
+        ]
         for column in columns
     ]
-    return Texts(np.concatenate(codes), tuple(known))
+    return InternedTexts(np.concatenate(codes), tuple(codes_by_value))
 
 
-def _each_matches(lines: re.Pattern[str], values: Sequence[str]) -> bool:
-    """Whether the values, each with the end of a line, are such lines."""
+def _all_lines_match(pattern: re.Pattern[str], values: Sequence[str]) -> bool:
+    """Return whether the values, each ended by a newline, together match the pattern."""
     text = "\n".join([*values, ""])
-    return text.count("\n") == len(values) and lines.fullmatch(text) is not None
+    return text.count("\n") == len(values) and pattern.fullmatch(text) is not None

@@ -1,6 +1,6 @@
-"""What the containers of a pod have been through, as a text of its own: restarts, and what they wait or ended for.
+"""Restart counts and states of a pod's containers, stored apart from the pod template as one string per pod.
 
-Pods of one template would seldom be alike in it, and scheduling does not read it.
+Pods of one template rarely agree in them, and scheduling does not read them.
 """
 
 from __future__ import annotations
@@ -11,69 +11,69 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.decoding import json_decoder
+from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.objects import ContainerState, ContainerStatus, PodStatus
 
 Statuses = tuple[ContainerStatus, ...]
-_AS_ALL = ContainerState()
-NOT_HELD = "not held"
-"""The text where nobody knows, as in snapshots of earlier versions."""
+_NO_STATE = ContainerState()
+NOT_RECORDED = "not held"
+"""The string for a pod whose states are unknown, as in snapshots of older versions."""
 CONTAINER_STATES = (
     *("PodInitializing", "ContainerCreating", "ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"),
     *("ErrImagePull", "CreateContainerError", "InvalidImageName", "OOMKilled", "Error", "Completed"),
     *("DeadlineExceeded", "Evicted", "ContainerCannotRun", "StartError"),
 )
-"""The reasons for which containers wait or have ended that everybody has, as the descheduler knows them."""
+"""The standard reasons for which containers wait or have terminated, as the descheduler knows them."""
 
 
-class ContainersTold(NamedTuple):
-    """The statuses of those containers that have restarted, wait or have ended, with nothing else in them."""
+class NotableContainers(NamedTuple):
+    """The statuses of containers that have restarted, wait or have terminated, reduced to just that."""
 
     containers: Statuses = ()
     init_containers: Statuses = ()
     ephemeral_containers: Statuses = ()
 
     @classmethod
-    def of(cls, status: PodStatus) -> ContainersTold:
-        return cls(*map(_told, _statuses(status)))
+    def from_status(cls, status: PodStatus) -> NotableContainers:
+        return cls(*map(_select_notable, _statuses(status)))
 
     @classmethod
-    def read(cls, text: str) -> ContainersTold:
-        """From what ``text`` wrote. Raises msgspec.DecodeError."""
-        return json_decoder(cls).decode(text.encode()) if text not in ("", NOT_HELD) else cls()
+    def from_text(cls, text: str) -> NotableContainers:
+        """Parse the output of ``to_text``. Raises msgspec.DecodeError."""
+        return get_json_decoder(cls).decode(text.encode()) if text not in ("", NOT_RECORDED) else cls()
 
-    def text(self) -> str:
-        """JSON; "" for a pod of which no container has anything to tell."""
+    def to_text(self) -> str:
+        """Return the statuses as JSON, or "" if there are none."""
         return _encode(self).decode() if any(self) else ""
 
-    def chosen(self, init_containers: bool = False, ephemeral_containers: bool = False) -> Iterator[ContainerStatus]:
-        """Those of the containers, and of the others if they are asked for."""
+    def select(self, init_containers: bool = False, ephemeral_containers: bool = False) -> Iterator[ContainerStatus]:
+        """Yield the containers, and init and ephemeral containers if requested."""
         yield from self.containers
         yield from self.init_containers if init_containers else ()
         yield from self.ephemeral_containers if ephemeral_containers else ()
 
 
 def without_states(status: PodStatus) -> PodStatus:
-    """The status less what ContainersTold has of it."""
+    """Return the status without what NotableContainers records."""
     containers, init_containers, ephemeral = _statuses(status)
-    if not ephemeral and all(map(_is_silent, (*containers, *init_containers))):
+    if not ephemeral and all(map(_is_unremarkable, (*containers, *init_containers))):
         return status
     return replace(
         status,
-        container_statuses=tuple(map(_silent, containers)),
-        init_container_statuses=tuple(map(_silent, init_containers)),
+        container_statuses=tuple(map(_strip_state, containers)),
+        init_container_statuses=tuple(map(_strip_state, init_containers)),
         ephemeral_container_statuses=(),
     )
 
 
 def with_states(status: PodStatus, text: str) -> PodStatus:
-    """The status of a template with what is a pod's own."""
-    told = ContainersTold.read(text)
+    """Return the status of a template completed with a pod's own container states."""
+    notable = NotableContainers.from_text(text)
     return replace(
         status,
-        container_statuses=_put(status.container_statuses, told.containers),
-        init_container_statuses=_put(status.init_container_statuses, told.init_containers),
-        ephemeral_container_statuses=told.ephemeral_containers,
+        container_statuses=_merge_states(status.container_statuses, notable.containers),
+        init_container_statuses=_merge_states(status.init_container_statuses, notable.init_containers),
+        ephemeral_container_statuses=notable.ephemeral_containers,
     )
 
 
@@ -81,20 +81,20 @@ def _statuses(status: PodStatus) -> tuple[Statuses, Statuses, Statuses]:
     return status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses
 
 
-def _is_silent(status: ContainerStatus) -> bool:
-    return not status.restart_count and status.state == _AS_ALL
+def _is_unremarkable(status: ContainerStatus) -> bool:
+    return not status.restart_count and status.state == _NO_STATE
 
 
-def _silent(status: ContainerStatus) -> ContainerStatus:
-    return status if _is_silent(status) else replace(status, restart_count=0, state=_AS_ALL)
+def _strip_state(status: ContainerStatus) -> ContainerStatus:
+    return status if _is_unremarkable(status) else replace(status, restart_count=0, state=_NO_STATE)
 
 
-def _told(statuses: Statuses) -> Statuses:
-    return tuple([ContainerStatus(s.name, s.restart_count, s.state) for s in statuses if not _is_silent(s)])
+def _select_notable(statuses: Statuses) -> Statuses:
+    return tuple([ContainerStatus(s.name, s.restart_count, s.state) for s in statuses if not _is_unremarkable(s)])
 
 
-def _put(statuses: Statuses, told: Statuses) -> Statuses:
-    by_name = {status.name: status for status in told}
+def _merge_states(statuses: Statuses, notable: Statuses) -> Statuses:
+    by_name = {status.name: status for status in notable}
     return tuple(
         replace(s, restart_count=own.restart_count, state=own.state) if (own := by_name.get(s.name)) else s
         for s in statuses

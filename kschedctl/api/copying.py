@@ -1,4 +1,4 @@
-"""Copies with other fields, as ``copy.replace`` makes them from Python 3.13 on."""
+"""Copies of structs and dataclasses with some fields replaced, like ``copy.replace`` of Python 3.13."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def replace(value: T, /, **fields: object) -> T:
-    """The struct or dataclass with these fields.
+    """Return a copy of a struct or dataclass with the given fields replaced.
 
     >>> from kschedctl.api.objects import Toleration
     >>> replace(Toleration("key", "Exists"), key="other").key

@@ -1,7 +1,7 @@
-"""What the API server fills in when a pod or node is stored, as far as scheduling reads it.
+"""Defaults that the API server fills in when a pod or node is stored, limited to fields that scheduling reads.
 
-Upstream: pkg/apis/core/v1/defaults.go (v1.36). Fields whose default is a constant that only one reader needs
-(a port's protocol, a spread constraint's policies) are defaulted by that reader.
+Upstream: pkg/apis/core/v1/defaults.go (v1.36). Constant defaults that only one reader needs (a port's protocol, a
+spread constraint's policies) are filled in by that reader.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api import resource_names
 from kschedctl.api.objects import Container, Node, Pod, PodSpec, ResourceRequirements, Resources
-from kschedctl.api.pod_requests import Options, aggregate_container_requests, container_limits
+from kschedctl.api.pod_requests import Options, aggregate_container_limits, aggregate_container_requests
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 DEFAULT_NAMESPACE = "default"
@@ -21,19 +21,26 @@ _CONTAINERS_ONLY = Options(use_status=False, pod_level=False, overhead=False)
 
 
 def default_pod(pod: Pod) -> Pod:
-    """The pod as the API server would store it. Raises QuantityError where a default needs an unreadable quantity."""
+    """Return the pod as the API server would store it.
+
+    Raises QuantityError if a default depends on an unreadable quantity.
+    """
     spec = default_pod_spec(pod.spec)
     if spec.resources is not None and (spec.resources.limits or spec.resources.requests):
-        spec = replace(spec, resources=_default_pod_level(replace(pod, spec=spec), spec.resources))
+        spec = replace(spec, resources=_default_pod_level_resources(replace(pod, spec=spec), spec.resources))
     return pod if spec is pod.spec else replace(pod, spec=spec)
 
 
 def default_pod_spec(spec: PodSpec) -> PodSpec:
-    """The defaults that a spec takes by itself; the same object when there is nothing to fill in."""
+    """Return the spec with its own defaults filled in, or the same object if there is nothing to fill in."""
     containers = tuple([_default_container(c, spec.host_network) for c in spec.containers])
     init_containers = tuple([_default_container(c, spec.host_network) for c in spec.init_containers])
     complete = spec.scheduler_name and spec.termination_grace_period_seconds is not None
-    if complete and _same(containers, spec.containers) and _same(init_containers, spec.init_containers):
+    if (
+        complete
+        and _are_identical(containers, spec.containers)
+        and _are_identical(init_containers, spec.init_containers)
+    ):
         return spec
     grace = spec.termination_grace_period_seconds
     return replace(
@@ -46,14 +53,17 @@ def default_pod_spec(spec: PodSpec) -> PodSpec:
 
 
 def default_node(node: Node) -> Node:
-    """A node without allocatable offers its capacity."""
+    """Return the node with allocatable defaulting to capacity."""
     if node.status.allocatable or not node.status.capacity:
         return node
     return replace(node, status=replace(node.status, allocatable=node.status.capacity))
 
 
 def _default_container(container: Container, host_network: bool) -> Container:
-    """Requests default to limits; with host networking a port is a host port."""
+    """Default the container's requests to its limits.
+
+    With host networking, host ports default to container ports.
+    """
     resources = container.resources
     if not resources.limits.keys() <= resources.requests.keys():
         requests = {**resources.limits, **resources.requests}
@@ -64,10 +74,12 @@ def _default_container(container: Container, host_network: bool) -> Container:
     return container
 
 
-def _default_pod_level(pod: Pod, resources: ResourceRequirements) -> ResourceRequirements:
-    """Pod-level huge page limits default to the containers'; requests to the containers', else to the limits."""
+def _default_pod_level_resources(pod: Pod, resources: ResourceRequirements) -> ResourceRequirements:
+    """Default pod-level huge page limits to the containers' limits, and requests to the containers' requests or the
+    limits.
+    """
     limits: Resources = dict(resources.limits)
-    for name, limit in container_limits(pod.spec.containers, pod.spec.init_containers).items():
+    for name, limit in aggregate_container_limits(pod.spec.containers, pod.spec.init_containers).items():
         if name.startswith(resource_names.HUGE_PAGES_PREFIX) and name not in resources.requests:
             limits.setdefault(name, str(limit))
     requests: Resources = dict(resources.requests)
@@ -81,5 +93,5 @@ def _default_pod_level(pod: Pod, resources: ResourceRequirements) -> ResourceReq
     return replace(resources, limits=limits, requests=requests)
 
 
-def _same(left: tuple[Container, ...], right: tuple[Container, ...]) -> bool:
+def _are_identical(left: tuple[Container, ...], right: tuple[Container, ...]) -> bool:
     return all(map(is_, left, right))

@@ -1,13 +1,15 @@
-"""Numbers with so many digits, and no exponent where they are large."""
+"""Numbers rounded to significant digits for people."""
 
 from __future__ import annotations
 
 
-def digits(value: float, number: int) -> str:
-    """The first digits; of large ones all before the point.
+def format_significant(value: float, digits: int) -> str:
+    """Format a number with the given count of significant digits, without an exponent for large numbers.
 
-    >>> digits(99.97, 2), digits(12.34, 2), digits(999.7, 3), digits(1234.5, 3), digits(0.0001234, 3)
-    ('100', '12', '1,000', '1,234', '0.000123')
+    >>> [format_significant(value, 3) for value in (999.7, 1234.5, 0.0001234)]
+    ['1,000', '1,234', '0.000123']
+    >>> format_significant(99.97, 2)
+    '100'
     """
-    text = f"{value:.{number}g}"
+    text = f"{value:.{digits}g}"
     return f"{value:,.0f}" if "e+" in text else text

@@ -18,49 +18,48 @@ _GO_ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", 
 
 
 class Key(str):
-    """A step of a path into a map: ``limits[nvidia.com/gpu]``."""
+    """A map key as a step of a field path: ``limits[nvidia.com/gpu]``."""
 
     __slots__ = ()
 
 
-class Named(str):
-    """A value of a string type of its own, such as an operator; upstream prints it as JSON, plain strings as Go does.
+class TypedString(str):
+    r"""A value of a Go string type, such as an operator. Upstream prints it as JSON, but plain strings with %q.
 
-    >>> str(invalid(("operator",), Named("<"), "no")), str(invalid(("operator",), "<", "no"))
-    ('operator: Invalid value: "\\\\u003c": no', 'operator: Invalid value: "<": no')
+    >>> str(invalid(("operator",), TypedString("<"), "no")), str(invalid(("operator",), "<", "no"))
+    ('operator: Invalid value: "\\u003c": no', 'operator: Invalid value: "<": no')
     """
 
     __slots__ = ()
 
 
 Path = tuple[str | int, ...]
-"""From the root of an object to a field: names of fields, indices of lists, Keys of maps."""
-Found = Iterator["FieldError"]
+"""The path from the root of an object to a field: field names, list indices, Keys of maps."""
+ValidationErrors = Iterator["FieldError"]
 
 
 class FieldError(NamedTuple):
-    """Why the API server refuses an object; ``body`` is all that it says behind the path.
-
-    ``at``: the field that is to blame, where the path is another one, or none that there is.
-    """
+    """A validation error of the API server for one field."""
 
     path: Path
     body: str
+    """The text after the path."""
     at: Path = ()
+    """The field to blame if that is not ``path``, for example because upstream reports a path that does not exist."""
 
     @property
     def field(self) -> Path:
-        """Where to look in the object."""
+        """Return the path of the field to look at."""
         return self.at or self.path
 
     def __str__(self) -> str:
-        return f"{path_text(self.path)}: {self.body}"
+        return f"{format_path(self.path)}: {self.body}"
 
 
-def path_text(path: Path) -> str:
-    """A path as the API server writes it.
+def format_path(path: Path) -> str:
+    """Format a path as the API server does.
 
-    >>> path_text(("spec", "containers", 0, "resources", "limits", Key("cpu")))
+    >>> format_path(("spec", "containers", 0, "resources", "limits", Key("cpu")))
     'spec.containers[0].resources.limits[cpu]'
     """
     text = ""
@@ -70,55 +69,55 @@ def path_text(path: Path) -> str:
 
 
 def invalid(path: Path, value: object, detail: str) -> FieldError:
-    """A value that breaks a rule."""
-    return FieldError(path, f"Invalid value: {printed(value)}" + (f": {detail}" if detail else ""))
+    """Return the error for a value that breaks a rule."""
+    return FieldError(path, f"Invalid value: {format_value(value)}" + (f": {detail}" if detail else ""))
 
 
 def required(path: Path, detail: str = "") -> FieldError:
-    """A value that is missing or empty."""
+    """Return the error for a missing or empty value."""
     return FieldError(path, "Required value" + (f": {detail}" if detail else ""))
 
 
 def duplicate(path: Path, value: object) -> FieldError:
-    """A value that may be there only once."""
-    return FieldError(path, f"Duplicate value: {printed(value)}")
+    """Return the error for a value that must be unique."""
+    return FieldError(path, f"Duplicate value: {format_value(value)}")
 
 
 def forbidden(path: Path, detail: str) -> FieldError:
-    """A value that may not be there, as things are."""
+    """Return the error for a value that is not allowed in this context."""
     return FieldError(path, f"Forbidden: {detail}")
 
 
 def not_found(path: Path, value: object, detail: str = "") -> FieldError:
-    """A reference to what is not there."""
-    return FieldError(path, f"Not found: {printed(value)}" + (f": {detail}" if detail else ""))
+    """Return the error for a reference to an object that does not exist."""
+    return FieldError(path, f"Not found: {format_value(value)}" + (f": {detail}" if detail else ""))
 
 
 def not_supported(path: Path, value: object, supported: Iterable[str]) -> FieldError:
-    """A value that is none of the known ones, which are shown in this order."""
-    values = ", ".join(map(quote, supported))
-    return FieldError(path, f"Unsupported value: {printed(value)}: supported values: {values}")
+    """Return the error for a value outside a closed set. The supported values are shown in the given order."""
+    values = ", ".join(map(go_quote, supported))
+    return FieldError(path, f"Unsupported value: {format_value(value)}: supported values: {values}")
 
 
-def each_once(field_errors: Found) -> list[FieldError]:
-    """In their order, what is said in the same words only once."""
+def deduplicate(field_errors: ValidationErrors) -> list[FieldError]:
+    """Return the errors in their order, keeping the first of those with equal text."""
     return list({str(error): error for error in reversed(tuple(field_errors))}.values())[::-1]
 
 
-def printed(value: object) -> str:
-    """A value as upstream prints it: numbers and booleans plainly, strings quoted, everything else as JSON."""
-    if isinstance(value, Named):
-        return go_json(str(value))
-    return quote(value) if isinstance(value, str) else go_json(value)
+def format_value(value: object) -> str:
+    """Format a value as upstream does: numbers and booleans plainly, strings quoted, everything else as JSON."""
+    if isinstance(value, TypedString):
+        return dump_go_json(str(value))
+    return go_quote(value) if isinstance(value, str) else dump_go_json(value)
 
 
-def quote(text: str) -> str:
-    """The text in double quotes, as Go's %q."""
+def go_quote(text: str) -> str:
+    """Quote a string like Go's %q."""
     return f'"{"".join(map(_escape, text))}"'
 
 
-def go_json(value: object) -> str:
-    """JSON as Go writes it: maps sorted by key, and what could be HTML escaped."""
+def dump_go_json(value: object) -> str:
+    """Serialize a value as Go's encoding/json does: maps sorted by key, HTML characters escaped."""
     plain = msgspec.to_builtins(value, order="deterministic")
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     return text.translate({ord(character): f"\\u{ord(character):04x}" for character in "<>&"})

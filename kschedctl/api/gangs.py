@@ -1,4 +1,4 @@
-"""Gangs of other projects than Kubernetes: what on a pod says that it is of one.
+"""Gangs of projects other than Kubernetes, as the labels and annotations of their pods declare them.
 
 Upstream: pkg/util/podgroup.go of kubernetes-sigs/scheduler-plugins, pkg/scheduler/api/job_info.go of
 volcano-sh/volcano, pkg/controller/jobs/pod of kubernetes-sigs/kueue.
@@ -17,11 +17,11 @@ KUEUE_LABEL = "kueue.x-k8s.io/pod-group-name"
 KUEUE_TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
 VOLCANO_TASK_LABEL = "volcano.sh/task-spec"
 KUEUE_GATES = frozenset({"kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"})
-"""What Kueue takes from a pod when its group is admitted, and when its place in the topology is chosen."""
+"""The scheduling gates that Kueue removes when it admits a pod's group and when it has chosen the topology domain."""
 
 
 class GangProject(StrEnum):
-    """Who holds the pods of a gang together."""
+    """The project that schedules the pods of a gang together."""
 
     COSCHEDULING = "scheduler-plugins"
     VOLCANO = "Volcano"
@@ -32,19 +32,19 @@ GROUP_KINDS: Mapping[GangProject, str] = {
     GangProject.COSCHEDULING: "CoschedulingPodGroup",
     GangProject.VOLCANO: "VolcanoPodGroup",
 }
-"""The kind of the objects that describe gangs; Kueue's pods say themselves how many they are."""
+"""The kind of object that describes a project's gangs. Kueue has none: its pods carry the size of their gang."""
 
 
 class GangKey(NamedTuple):
-    """Which gang of which project."""
+    """The identity of a gang."""
 
     project: GangProject
     namespace: str
     name: str
 
 
-def gangs_of(pod: Pod) -> tuple[GangKey, ...]:
-    """The gangs that a pod says that it is of; of those of several projects first who holds it back the earliest."""
+def find_gangs(pod: Pod) -> tuple[GangKey, ...]:
+    """Return the gangs that the pod belongs to, first that of the project that holds the pod back earliest."""
     meta = pod.metadata
     volcano, coscheduling = meta.annotations.group_name, meta.labels.get(COSCHEDULING_LABEL)
     kueue = meta.labels.get(KUEUE_LABEL) or meta.annotations.pod_group_name
@@ -54,18 +54,18 @@ def gangs_of(pod: Pod) -> tuple[GangKey, ...]:
     return tuple(GangKey(project, meta.namespace, name) for project, name in names.items() if name)
 
 
-def coscheduling_gang(pod: Pod) -> GangKey | None:
-    """The gang of scheduler-plugins that a pod says that it is of."""
+def find_coscheduling_gang(pod: Pod) -> GangKey | None:
+    """Return the scheduler-plugins gang that the pod belongs to, or None."""
     name = pod.metadata.labels.get(COSCHEDULING_LABEL)
     return GangKey(GangProject.COSCHEDULING, pod.metadata.namespace, name) if name else None
 
 
-def volcano_task(pod: Pod) -> str:
-    """The task of Volcano whose pod it is; empty for none."""
+def get_volcano_task(pod: Pod) -> str:
+    """Return the name of the Volcano task that the pod belongs to, or ""."""
     return pod.metadata.annotations.task_spec or pod.metadata.labels.get(VOLCANO_TASK_LABEL, "")
 
 
-def group_kinds(pods: Iterable[Pod]) -> frozenset[str]:
-    """The kinds of the objects that describe the gangs of these pods."""
-    projects = {key.project for pod in pods for key in gangs_of(pod)}
+def find_group_kinds(pods: Iterable[Pod]) -> frozenset[str]:
+    """Return the kinds of the objects that describe the pods' gangs."""
+    projects = {key.project for pod in pods for key in find_gangs(pod)}
     return frozenset(GROUP_KINDS[project] for project in projects & GROUP_KINDS.keys())

@@ -1,4 +1,4 @@
-"""Documents as JSON or YAML has them, and what is read of them whatever shape they have."""
+"""Access to fields of decoded JSON or YAML documents, whatever shape they turn out to have."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 Json: TypeAlias = object
-"""Any value of JSON; ``isinstance`` says which."""
+"""Any JSON value, to be checked with ``isinstance``."""
 JsonObject: TypeAlias = Mapping[str, Json]
 JsonDict: TypeAlias = dict[str, Any]
-"""An object of JSON that is written to, or that a struct holds as it was decoded."""
+"""A JSON object that is modified, or that a struct keeps as it was decoded."""
 
 
 def field_at(value: Json, *path: str | int) -> Json:
-    """The field of that path, None where there is none.
+    """Return the value at the path, or None if there is none.
 
     >>> field_at({"spec": {"containers": [{"name": "web"}]}}, "spec", "containers", 0, "name")
     'web'
@@ -28,23 +28,23 @@ def field_at(value: Json, *path: str | int) -> Json:
 
 
 def object_at(value: Json, *path: str | int) -> JsonObject:
-    """The object of that path, an empty one where there is none."""
+    """Return the object at the path, or an empty one."""
     inner = field_at(value, *path)
     return inner if isinstance(inner, Mapping) else {}
 
 
 def array_at(value: Json, *path: str | int) -> Sequence[Json]:
-    """The array of that path, an empty one where there is none."""
+    """Return the array at the path, or an empty one."""
     inner = field_at(value, *path)
     return inner if isinstance(inner, list) else ()
 
 
 def objects_at(value: Json, *path: str | int) -> list[JsonObject]:
-    """The objects among what the array of that path holds."""
+    """Return the elements of the array at the path that are objects."""
     return [inner for inner in array_at(value, *path) if isinstance(inner, Mapping)]
 
 
 def text_at(value: Json, *path: str | int) -> str:
-    """The text of that path, an empty one where there is none."""
+    """Return the string at the path, or ""."""
     inner = field_at(value, *path)
     return inner if isinstance(inner, str) else ""

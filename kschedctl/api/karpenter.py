@@ -1,7 +1,7 @@
-"""Karpenter's objects, as far as its scheduling and its disruption read them.
+"""Karpenter's objects, limited to the fields that its scheduling and disruption read.
 
 Upstream: pkg/apis/v1/nodepool.go, nodeclaim.go, nodeclaim_status.go, pkg/apis/v1alpha1/nodeoverlay.go
-(sigs.k8s.io/karpenter v1.14.1). What v1beta1 has otherwise becomes what v1 has, as by nodepool_conversion.go of v1.0.0.
+(sigs.k8s.io/karpenter v1.14.1). Fields of v1beta1 are converted to v1 as nodepool_conversion.go of v1.0.0 does.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ class RequirementWithMinValues(Struct, frozen=True):
 
 
 class NodeClassReference(Struct, frozen=True):
-    """``api_version``: of v1beta1, instead of the group."""
+    """A reference to a NodeClass."""
 
     group: str = ""
     kind: str = ""
     name: str = ""
     api_version: str = ""
+    """Set by v1beta1 instead of ``group``."""
 
     def __post_init__(self) -> None:
         if self.api_version and not self.group:
@@ -66,24 +67,26 @@ class NodeClaimTemplate(Struct, frozen=True):
 
 
 class DisruptionBudget(Struct, frozen=True):
-    """``nodes``: a number or a share; ``schedule`` and ``duration``: when it counts, always without them."""
+    """A limit on how many nodes Karpenter may disrupt at once."""
 
     nodes: str | Int64 = "10%"
+    """A number or a percentage of nodes."""
     reasons: tuple[str, ...] = ()
     schedule: str | None = None
+    """The cron schedule at which the budget starts to apply; None means always."""
     duration: str | None = None
+    """How long the budget applies from each start."""
 
 
 class PoolDisruption(Struct, frozen=True):
-    """``budgets``: none at all allow everything. ``expire_after``: of v1beta1; v1 has it in the template.
-
-    What is left out is as the API server fills it in.
-    """
+    """The disruption settings of a NodePool, with the API server's defaults filled in."""
 
     consolidate_after: str | None = None
     consolidation_policy: str = "WhenEmptyOrUnderutilized"
     budgets: tuple[DisruptionBudget, ...] | None = None
+    """An empty tuple allows every disruption."""
     expire_after: str | None = None
+    """Set by v1beta1; v1 has it in the template."""
 
     def __post_init__(self) -> None:
         if self.budgets is None:

@@ -1,4 +1,4 @@
-"""Versions of Kubernetes, and what changed from one to the next: each change is written once, where its rule lives."""
+"""Versions of Kubernetes, and rules that differ between them. Each difference is data beside its rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERSION = re.compile(r"v?1\.(\d{1,3})(?:\.(\d{1,3}))?(?:[-+].*)?")
 
 
 class KubeVersion(NamedTuple):
-    """A release; what follows on the numbers, such as a provider's own suffix, does not change the scheduler.
+    """A Kubernetes release. Suffixes of providers do not matter to the scheduler and are dropped.
 
     >>> KubeVersion.parse("v1.34.1-eks-3abc"), KubeVersion.parse("1.34") >= KubeVersion.parse("1.34.9")
     (KubeVersion(minor=34, patch=1), True)
@@ -31,15 +31,15 @@ class KubeVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> KubeVersion:
-        """From ``1.34``, which is its newest patch, ``1.34.1`` or ``v1.34.1-eks-…``. Raises ValueError."""
+        """Parse ``1.34`` (its newest patch), ``1.34.1`` or ``v1.34.1-eks-…``. Raises ValueError."""
         match = _VERSION.fullmatch(text)
         if not match:
             raise ValueError(text)
         return cls(int(match[1]), NEWEST_PATCH if match[2] is None else int(match[2]))
 
     @classmethod
-    def supported(cls, text: str) -> KubeVersion:
-        """Parse a version as ``parse`` does, if it is one that is replayed. Raises ConfigurationError."""
+    def parse_supported(cls, text: str) -> KubeVersion:
+        """Parse a version that kschedctl can replay. Raises ConfigurationError for any other."""
         try:
             version = cls.parse(text)
         except ValueError:
@@ -52,54 +52,57 @@ class KubeVersion(NamedTuple):
     def __str__(self) -> str:
         return f"1.{self.minor}" if self.patch == NEWEST_PATCH else f"1.{self.minor}.{self.patch}"
 
-    def source_of(self, change: str) -> KubeVersion:
-        """The version that says how something is that versions changed."""
+    def version_for(self, change: str) -> KubeVersion:
+        """Return the version whose rule applies for a change between versions."""
         return self
 
 
 class VersionMix(NamedTuple):
-    """What is as it is in another ``version``: ``changes`` name what a ByVersion is about, ``gate X``, ``plugin Y``."""
+    """Changes that are to behave as in another version."""
 
     version: str
     changes: frozenset[str]
+    """Names of ByVersion rules, ``gate X``, or ``plugin Y``."""
 
 
 class MixedVersion(KubeVersion):
-    """A version in which some changes are as they are in another."""
+    """A version in which some changes behave as in another version."""
 
     mix: VersionMix
 
     @classmethod
-    def of(cls, version: KubeVersion, mix: VersionMix) -> MixedVersion:
+    def mix_with(cls, version: KubeVersion, mix: VersionMix) -> MixedVersion:
         mixed = cls(*version)
         mixed.mix = mix
         return mixed
 
-    def source_of(self, change: str) -> KubeVersion:
-        return KubeVersion.supported(self.mix.version) if change in self.mix.changes else self
+    def version_for(self, change: str) -> KubeVersion:
+        return KubeVersion.parse_supported(self.mix.version) if change in self.mix.changes else self
 
 
 VERIFIED = KubeVersion(VERIFIED_MINOR)
 
 
-def nearest(minor: int) -> int:
-    """The minor version whose rules are used for one that may be older or newer than all that are replayed."""
+def clamp_minor(minor: int) -> int:
+    """Return the closest supported minor version."""
     return min(max(minor, OLDEST_MINOR), NEWEST_MINOR)
 
 
-def stands_in(server_version: str, minor: int) -> str:
-    """What to say of a server that is not replayed by rules of its own version that were verified; else empty."""
-    near = nearest(minor)
-    if near == minor:
+def describe_substitute(server_version: str, minor: int) -> str:
+    """Return the note on a server whose own version is not replayed or not verified, or ""."""
+    closest = clamp_minor(minor)
+    if closest == minor:
         unverified = f"the rules of 1.{minor} were not compared with a real kube-scheduler: see kschedctl versions"
         return f"the server is {server_version}: {unverified}" if minor > VERIFIED_MINOR else ""
-    order = "newer" if minor > near else "older"
-    return f"the server is {server_version}, {order} than what can be replayed: the rules of 1.{near} are used"
+    order = "newer" if minor > closest else "older"
+    return f"the server is {server_version}, {order} than what can be replayed: the rules of 1.{closest} are used"
 
 
 @cache
 def reaches(version: KubeVersion, since: str) -> bool:
-    """Whether a version has what came with a release, or with the first of several that it was brought back to.
+    """Return whether the version includes a change that came with the given release or releases.
+
+    Several releases mean that the change was backported to older minor versions.
 
     >>> [reaches(KubeVersion.parse(v), "1.30.7 1.31.3") for v in ("1.30.6", "1.30.7", "1.31.2", "1.31.3", "1.32.0")]
     [False, True, False, True, True]
@@ -109,22 +112,20 @@ def reaches(version: KubeVersion, since: str) -> bool:
 
 
 class ByVersion(msgspec.Struct, Generic[T_co], frozen=True):
-    """Something that is not the same in all versions.
-
-    ``steps``: since which release what holds, oldest first; several releases where it was brought back to older minors
-    (``1.30.7 1.31.3``), none for what held before. ``upstream``: the change behind it. ``from_notes``: the release of
-    which only the release notes tell the step; the others were read in its source, or seen in its answers.
-    """
+    """A value that differs between versions."""
 
     what: str
     steps: tuple[tuple[str, T_co], ...]
+    """(release, value), oldest first. "" is the value before the first change; several releases mean backports."""
     upstream: str = ""
+    """The pull request behind the change."""
     from_notes: str = ""
+    """The release whose step is known only from release notes, not from source or answers."""
 
     def at(self, version: KubeVersion) -> T_co:
-        """What holds in a version."""
-        return self.step(version.source_of(self.what))[1]
+        """Return the value for a version."""
+        return self.find_step(version.version_for(self.what))[1]
 
-    def step(self, version: KubeVersion) -> tuple[str, T_co]:
-        """What holds in a version, and since when."""
+    def find_step(self, version: KubeVersion) -> tuple[str, T_co]:
+        """Return the value for a version and the release that introduced it."""
         return next(step for step in reversed(self.steps) if not step[0] or reaches(version, step[0]))

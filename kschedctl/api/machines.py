@@ -1,4 +1,4 @@
-"""Machines of Cluster API and of OpenShift, and what owns them, as far as they tell of node groups.
+"""Machines of Cluster API and OpenShift and their owners, limited to the fields that describe node groups.
 
 Upstream: api/core/v1beta2 (sigs.k8s.io/cluster-api), machine/v1beta1 (github.com/openshift/api).
 """
@@ -16,10 +16,11 @@ class NodeReference(Struct, frozen=True):
 
 class MachineStatus(Struct, frozen=True):
     node_ref: NodeReference | None = None
+    """The node that the machine became."""
 
 
 class Machine(Struct, frozen=True):
-    """The owner is its MachineSet; ``status.node_ref``: the node that it has become."""
+    """A Machine, which is owned by its MachineSet."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: MachineStatus = MachineStatus()
@@ -30,9 +31,10 @@ class NodeLabels(Struct, frozen=True):
 
 
 class MachineTemplateSpec(Struct, frozen=True):
-    """``metadata``: OpenShift's labels of new nodes."""
+    """The part of a machine template that describes the new node."""
 
     metadata: NodeLabels = NodeLabels()
+    """The labels of new nodes, which only OpenShift has here."""
     taints: tuple[Taint, ...] = ()
 
 

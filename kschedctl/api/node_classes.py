@@ -1,4 +1,4 @@
-"""What providers of Karpenter say of the machines behind NodePools, as far as it decides what pods fit.
+"""NodeClasses of Karpenter's providers, limited to the fields that decide which pods fit on their nodes.
 
 Upstream: EC2NodeClass of karpenter-provider-aws (pkg/apis/v1), AKSNodeClass of Azure/karpenter-provider-azure
 (pkg/apis/v1beta1), GCENodeClass of cloudpilot-ai/karpenter-provider-gcp, NodeClass of EKS Auto Mode.
@@ -11,7 +11,7 @@ import msgspec
 from kschedctl.api.objects import Condition, Int64, ObjectMeta, Struct
 
 RAID0 = "RAID0"
-"""The instanceStorePolicy by which disks of the machine itself are its ephemeral storage."""
+"""The instanceStorePolicy that makes the machine's own disks its ephemeral storage."""
 
 
 class NodeClassKubelet(Struct, frozen=True):
@@ -32,14 +32,17 @@ class EphemeralStorage(Struct, frozen=True):
 
 
 class NodeClassSpec(Struct, frozen=True):
-    """``max_pods`` and ``os_disk_size_gb`` of AKS, ``ephemeral_storage`` of EKS Auto Mode, the others of EC2."""
+    """The fields of all providers together."""
 
     kubelet: NodeClassKubelet = NodeClassKubelet()
     block_device_mappings: tuple[BlockDeviceMapping, ...] = ()
     instance_store_policy: str | None = None
     ephemeral_storage: EphemeralStorage = EphemeralStorage()
+    """EKS Auto Mode only."""
     max_pods: Int64 | None = None
+    """AKS only."""
     os_disk_size_gb: Int64 | None = msgspec.field(default=None, name="osDiskSizeGB")
+    """AKS only."""
 
 
 class NodeClassSubnet(Struct, frozen=True):
@@ -52,23 +55,25 @@ class NodeClassStatus(Struct, frozen=True):
 
 
 class NodeClass(Struct, frozen=True):
+    """A NodeClass of any provider."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeClassSpec = NodeClassSpec()
     status: NodeClassStatus = NodeClassStatus()
 
     @property
     def zones(self) -> frozenset[str]:
-        """Zones of its subnets; empty where it tells none."""
+        """Return the zones of the subnets; empty if the status lists none."""
         return frozenset(subnet.zone for subnet in self.status.subnets if subnet.zone)
 
     @property
-    def most_pods(self) -> int | None:
-        """Most pods of a node; None where the machine decides."""
+    def max_pods(self) -> int | None:
+        """Return the maximum number of pods per node, or None if the machine type decides."""
         return self.spec.kubelet.max_pods if self.spec.max_pods is None else self.spec.max_pods
 
     @property
-    def disk(self) -> str | None:
-        """The size of the root volume; None where the image, or the machine, decides."""
+    def root_disk_size(self) -> str | None:
+        """Return the size of the root volume, or None if the image or the machine type decides."""
         spec = self.spec
         if spec.instance_store_policy == RAID0:
             return None
@@ -79,8 +84,11 @@ class NodeClass(Struct, frozen=True):
         return next((each.ebs.volume_size for each in roots), spec.ephemeral_storage.size)
 
     @property
-    def fault(self) -> str:
-        """What makes it not ready, in its provider's words; empty where it is, or nobody has looked at it yet."""
+    def not_ready_reason(self) -> str:
+        """Return why the NodeClass is not ready, in its provider's words.
+
+        Return "" if it is ready or has no conditions yet.
+        """
         failed = [each for each in self.status.conditions if each.status == "False"]
         if not any(each.type == "Ready" for each in failed):
             return ""

@@ -1,4 +1,4 @@
-"""Which pool a node belongs to. Kubernetes has no such thing; providers and people tell it by labels."""
+"""Node pools, recognized by the labels that providers and people put on nodes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.
 
 
 def is_control_plane(node: Node) -> bool:
+    """Return whether the node has a control-plane role label."""
     return any(label in node.metadata.labels for label in CONTROL_PLANE)
 
 
 class PoolLabel(NamedTuple):
-    """A label by which a provider names the pool of a node; ``source``: where the provider says so.
-
-    ``group``: what the Cluster Autoscaler calls the pool's group, as a regular expression around the label's value;
-    empty: the value itself.
-    """
+    """A label with which a provider names the pool of a node."""
 
     key: str
     provider: str
     source: str
-    group: str = ""
+    """The URL of the provider's documentation."""
+    group_pattern: str = ""
+    """A regular expression around the label's value for the Cluster Autoscaler's group name; "" if the name is the
+    value.
+    """
 
 
 _AUTOSCALER = "https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-release-1.36/cluster-autoscaler"
@@ -77,10 +78,13 @@ POOL_LABELS = (
     PoolLabel("kubernetes.civo.com/civo-node-pool", "Civo", f"{_AUTOSCALER}/cloudprovider/civo/civo_manager.go"),
     PoolLabel("nodepool", "OVHcloud", f"{_AUTOSCALER}/cloudprovider/ovhcloud/ovh_cloud_provider.go"),
 )
-"""The labels of providers, those that only one of them has first."""
+"""The providers' labels, with those that only one provider uses first."""
 
 POOL_ANNOTATION = "oci.oraclecloud.com/node-pool-id"
-"""OKE tells the OCID of a node's pool by an annotation; upstream: cloudprovider/oci/common/oci_ref.go."""
+"""The annotation with which OKE gives a pool's OCID.
+
+Upstream: cloudprovider/oci/common/oci_ref.go.
+"""
 
 POOL_NAMES = (
     "nodepool",
@@ -95,14 +99,14 @@ POOL_NAMES = (
     "provisioner-name",
     "pool",
 )
-"""What follows the slash in the labels by which providers and people name a node pool, the most specific first."""
+"""Label names after the slash that usually name a node pool, most specific first."""
 
 
-def pool_of(node: Node) -> str:
-    """The node's pool as far as labels tell, empty for none."""
+def find_pool(node: Node) -> str:
+    """Return the name of the node's pool, or "" if no label tells."""
     labels = node.metadata.labels
-    if known := next((labels[label.key] for label in POOL_LABELS if label.key in labels), ""):
-        return known
+    if provider_pool := next((labels[label.key] for label in POOL_LABELS if label.key in labels), ""):
+        return provider_pool
     by_name = {key.rpartition("/")[2]: value for key, value in labels.items()}
     named = next((by_name[name] for name in POOL_NAMES if name in by_name), "")
     return named or node.metadata.annotations.get(POOL_ANNOTATION, "")

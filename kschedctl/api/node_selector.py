@@ -1,10 +1,10 @@
-"""Node selectors and preferred scheduling terms, compiled once and matched against (labels, node name).
+"""Node selectors and preferred scheduling terms, compiled once and matched against node labels and names.
 
 Upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go and
 staging/src/k8s.io/apimachinery/pkg/fields/selector.go (v1.36). Error texts are upstream's.
 
-Everything compiled tells which labels it reads (``keys``) and which nodes' ``names`` it tells from others, so that
-a caller can match once for all nodes that are alike in these.
+Every compiled object has ``keys``, the labels it reads, and ``names``, the node names it mentions, so that a caller can
+match once for all nodes that do not differ in these.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kschedctl.api import labels as api_labels
-from kschedctl.api.labels import EVERYTHING, Requirement, Selector, child, invalid, not_supported
+from kschedctl.api.labels import EVERYTHING, Requirement, Selector, format_invalid, format_not_supported, join_path
 from kschedctl.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,96 +39,100 @@ _NAME_FIELD = "metadata.name"
 
 
 class NodeSelectorError(InputError, ValueError):
-    """A term that upstream cannot parse, in upstream's words."""
+    """A term that upstream cannot parse, with upstream's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledTerm:
-    """A conjunction of label and field requirements; with ``errors`` it could not be parsed and matches nothing."""
+    """A conjunction of label and field requirements."""
 
     selector: Selector = EVERYTHING
     fields: tuple[SelectorRequirement, ...] = ()
     errors: tuple[str, ...] = ()
+    """Parse errors; a term with errors matches nothing."""
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Whether a node of that name with these labels meets the term; a node without a name meets any field."""
+        """Return whether a node with these labels and this name satisfies the term.
+
+        A node without a name satisfies every field requirement, as upstream skips them.
+        """
         if self.errors or not self.selector.matches(labels):
             return False
-        return not node_name or all(_field_matches(field, node_name) for field in self.fields)
+        return not node_name or all(_matches_field(field, node_name) for field in self.fields)
 
     @property
     def keys(self) -> frozenset[str]:
-        """The labels that matching reads."""
+        """The label keys that matching reads."""
         return self.selector.keys
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of nodes that matching tells from others."""
+        """The node names that the field requirements mention."""
         return frozenset(value for field in self.fields for value in field.values or ())
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledNodeSelector:
-    """A disjunction of terms; empty terms, which match nothing, are left out."""
+    """A disjunction of terms. Empty terms, which match nothing, are left out."""
 
     terms: tuple[CompiledTerm, ...]
 
     def match(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Whether any term matches. Raises NodeSelectorError where none does and some could not be parsed."""
+        """Return whether any term matches. Raises NodeSelectorError if none does and some could not be parsed."""
         if any(term.matches(labels, node_name) for term in self.terms):
             return True
-        self.check()
+        self.raise_errors()
         return False
 
-    def check(self) -> None:
-        """Raise NodeSelectorError if any term could not be parsed, whatever the others match."""
-        _raise(error for term in self.terms for error in term.errors)
+    def raise_errors(self) -> None:
+        """Raise NodeSelectorError if any term could not be parsed, even if another one matches."""
+        _raise_if_any(error for term in self.terms for error in term.errors)
 
     @property
     def keys(self) -> frozenset[str]:
-        """The labels that matching reads."""
+        """The label keys that matching reads."""
         return frozenset().union(*(term.keys for term in self.terms))
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of nodes that matching tells from others."""
+        """The node names that the terms mention."""
         return frozenset().union(*(term.names for term in self.terms))
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledPreferredTerms:
-    """Terms, none of them faulty, with their weights."""
+    """Valid preferred terms with their weights."""
 
     terms: tuple[tuple[int, CompiledTerm], ...]
 
     def score(self, labels: Mapping[str, str], node_name: str) -> int:
-        """The sum of the weights of the terms that match."""
+        """Return the sum of the weights of the matching terms."""
         return sum(weight for weight, term in self.terms if term.matches(labels, node_name))
 
     @property
     def keys(self) -> frozenset[str]:
-        """The labels that scoring reads."""
+        """The label keys that scoring reads."""
         return frozenset().union(*(term.keys for _, term in self.terms))
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of nodes that scoring tells from others."""
+        """The node names that the terms mention."""
         return frozenset().union(*(term.names for _, term in self.terms))
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodeAffinity:
-    """What a pod demands of its node: its nodeSelector and its required node affinity."""
+    """A pod's nodeSelector combined with its required node affinity."""
 
     selector: Selector
     affinity: CompiledNodeSelector | None
 
     def match(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Whether both are met. Raises NodeSelectorError as CompiledNodeSelector does, if the nodeSelector is met."""
+        """Return whether both match. Raises NodeSelectorError if the nodeSelector matches and the affinity raises."""
         return self.selector.matches(labels) and (self.affinity is None or self.affinity.match(labels, node_name))
 
     def allows(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Whether both allow a node; terms that cannot be parsed match none, as most of upstream takes it."""
+        """Return whether both match, counting unparsable terms as not matching, as most of upstream does."""
         try:
             return self.match(labels, node_name)
         except NodeSelectorError:
@@ -136,74 +140,84 @@ class RequiredNodeAffinity:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The labels that matching reads."""
+        """The label keys that matching reads."""
         return self.selector.keys | (self.affinity.keys if self.affinity else frozenset())
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of nodes that matching tells from others."""
+        """The node names that the affinity mentions."""
         return self.affinity.names if self.affinity else frozenset()
 
 
 def compile_node_selector(node_selector: NodeSelector, path: str = "") -> CompiledNodeSelector:
-    """Compile a NodeSelector; faults are kept until ``match`` or ``check``, named from the field at ``path``."""
-    at = child(path, "nodeSelectorTerms")
+    """Compile a NodeSelector. Parse errors are kept until ``match`` or ``raise_errors``; ``path`` is the selector's
+    field path.
+    """
+    at = join_path(path, "nodeSelectorTerms")
     terms = enumerate(node_selector.node_selector_terms)
-    return CompiledNodeSelector(tuple(_compile(term, f"{at}[{i}]") for i, term in terms if not _is_empty(term)))
+    return CompiledNodeSelector(tuple(_compile_term(term, f"{at}[{i}]") for i, term in terms if not _is_empty(term)))
 
 
 def compile_preferred_terms(terms: Sequence[PreferredSchedulingTerm], path: str = "") -> CompiledPreferredTerms:
-    """Compile preferred terms, without those that are empty or weigh 0. Raises NodeSelectorError with all faults."""
+    """Compile preferred terms, skipping those that are empty or have weight 0.
+
+    Raises NodeSelectorError with the parse errors of all terms.
+    """
     compiled = tuple(
-        (term.weight, _compile(term.preference, f"{path}[{i}]"))
+        (term.weight, _compile_term(term.preference, f"{path}[{i}]"))
         for i, term in enumerate(terms)
         if term.weight and not _is_empty(term.preference)
     )
-    _raise(error for _, term in compiled for error in term.errors)
+    _raise_if_any(error for _, term in compiled for error in term.errors)
     return CompiledPreferredTerms(compiled)
 
 
-def required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
-    """What a pod's spec demands of its node; faulty terms are reported when matching."""
+def compile_required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
+    """Compile the required node affinity of a pod. Parse errors are raised when matching."""
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return RequiredNodeAffinity(
-        api_labels.from_set(spec.node_selector), None if required is None else compile_node_selector(required)
+        api_labels.selector_from_set(spec.node_selector), None if required is None else compile_node_selector(required)
     )
 
 
-def _compile(term: NodeSelectorTerm, path: str) -> CompiledTerm:
-    selector, errors = compile_requirements(term.match_expressions, child(path, "matchExpressions"))
-    at = child(path, "matchFields")
-    errors += [error for i, field in enumerate(term.match_fields) for error in _field_errors(field, f"{at}[{i}]")]
+def _compile_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
+    selector, errors = compile_requirements(term.match_expressions, join_path(path, "matchExpressions"))
+    at = join_path(path, "matchFields")
+    errors += [error for i, field in enumerate(term.match_fields) for error in _validate_field(field, f"{at}[{i}]")]
     return CompiledTerm(errors=tuple(errors)) if errors else CompiledTerm(selector, tuple(term.match_fields))
 
 
 def compile_requirements(requirements: Iterable[SelectorRequirement], path: str) -> tuple[Selector, list[str]]:
-    """The conjunction of node selector requirements, of those that are valid, and what is wrong with the others."""
+    """Return the conjunction of the valid requirements, and the errors of the invalid ones."""
     valid, errors = [], []
     for i, requirement in enumerate(requirements):
-        at = f"{path}[{i}]"
+        requirement_path = f"{path}[{i}]"
         operator = _OPERATORS.get(requirement.operator)
         if operator is None:
-            errors.append(not_supported(child(at, "operator"), requirement.operator, _OPERATORS))
+            errors.append(
+                format_not_supported(join_path(requirement_path, "operator"), requirement.operator, _OPERATORS)
+            )
             continue
-        faults = api_labels.requirement_errors(requirement.key, operator, requirement.values, at)
+        faults = api_labels.validate_requirement(requirement.key, operator, requirement.values, requirement_path)
         errors += faults
         valid += [] if faults else [Requirement(requirement.key, operator, tuple(requirement.values or ()))]
-    return api_labels.selector(valid), errors
+    return api_labels.build_selector(valid), errors
 
 
-def _field_errors(field: SelectorRequirement, path: str) -> list[str]:
+def _validate_field(field: SelectorRequirement, path: str) -> list[str]:
     if field.operator not in _FIELD_OPERATORS:
-        return [not_supported(child(path, "operator"), field.operator, _FIELD_OPERATORS)]
+        return [format_not_supported(join_path(path, "operator"), field.operator, _FIELD_OPERATORS)]
     if len(field.values or ()) != 1:
-        return [invalid(child(path, "values"), field.values, "must have one element")]
+        return [format_invalid(join_path(path, "values"), field.values, "must have one element")]
     return []
 
 
-def _field_matches(field: SelectorRequirement, node_name: str) -> bool:
-    """Whether the field has (In) or has not (NotIn) the one value; any field but the name is empty."""
+def _matches_field(field: SelectorRequirement, node_name: str) -> bool:
+    """Return whether an In or NotIn requirement holds for the node name.
+
+    Fields other than metadata.name are empty.
+    """
     actual = node_name if field.key == _NAME_FIELD else ""
     return ((actual,) == tuple(field.values or ())) == (field.operator == "In")
 
@@ -212,6 +226,6 @@ def _is_empty(term: NodeSelectorTerm) -> bool:
     return not term.match_expressions and not term.match_fields
 
 
-def _raise(errors: Iterable[str]) -> None:
+def _raise_if_any(errors: Iterable[str]) -> None:
     if messages := tuple(errors):
-        raise NodeSelectorError(api_labels.aggregate(messages))
+        raise NodeSelectorError(api_labels.format_aggregate(messages))

@@ -1,4 +1,4 @@
-"""Whose pods are: their controller, the workload behind it, and the labels by which it marks them."""
+"""Owners of pods: the controller, the workload behind it, and the labels it puts on its pods."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ ADDED_LABELS: dict[str, tuple[str, ...]] = {
     "Job": _JOB_LABELS,
     "CronJob": _JOB_LABELS,
 }
-"""Kind -> the labels that its controller puts on the pods."""
+"""The labels that the controller of each kind adds to its pods."""
 
 
 class Owner(NamedTuple):
-    """A workload that pods belong to."""
+    """A workload that owns pods."""
 
     kind: str
     namespace: str
     name: str
 
     def __str__(self) -> str:
-        """``Deployment shop/web``."""
+        """Return the owner as ``Deployment shop/web``."""
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-def controller_of(metadata: ObjectMeta | PodMeta) -> OwnerReference | None:
-    """The reference to the controller of an object; None for one that nobody controls.
+def find_controller(metadata: ObjectMeta | PodMeta) -> OwnerReference | None:
+    """Return the owner reference to an object's controller, or None.
 
     Upstream: GetControllerOfNoCopy in staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go (v1.36).
     """
@@ -47,15 +47,17 @@ def controller_of(metadata: ObjectMeta | PodMeta) -> OwnerReference | None:
     return None
 
 
-def in_revision(pod: Pod) -> bool:
-    """Whether the pod is of a revision of a workload, told apart by TEMPLATE_HASH."""
-    return TEMPLATE_HASH in pod.metadata.labels and controller_of(pod.metadata) is not None
+def has_template_hash(pod: Pod) -> bool:
+    """Return whether a controller owns the pod and labels it with a hash of the pod template."""
+    return TEMPLATE_HASH in pod.metadata.labels and find_controller(pod.metadata) is not None
 
 
-def owner_of(pod: Pod) -> Owner:
-    """The workload that a pod belongs to, of a ReplicaSet the Deployment behind it; a bare pod is its own."""
+def find_owner(pod: Pod) -> Owner:
+    """Return the workload that owns the pod: the Deployment rather than its ReplicaSet, or the pod itself if it is
+    bare.
+    """
     meta = pod.metadata
-    owner = controller_of(meta)
+    owner = find_controller(meta)
     if owner is None:
         return Owner("Pod", meta.namespace, meta.name)
     template_hash = meta.labels.get(TEMPLATE_HASH)

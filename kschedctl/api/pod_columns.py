@@ -1,4 +1,4 @@
-"""What pods of one template do not share, as columns with one row a pod."""
+"""The data that pods of one template do not share, as columns with one row per pod."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows
-from kschedctl.api.columns import TextColumn, Texts, joined, texts_column, times_column, uids_column
-from kschedctl.api.container_states import NOT_HELD, ContainersTold, with_states
+from kschedctl.api.columns import (
+    InternedTexts,
+    TextColumn,
+    build_time_column,
+    build_uid_column,
+    concatenate_columns,
+    intern_texts,
+)
+from kschedctl.api.container_states import NOT_RECORDED, NotableContainers, with_states
 from kschedctl.api.objects import Condition, Pod, PodStatus
 
-MOST_CHARACTERS = 4096
-"""Characters that are kept of a message."""
+MAX_MESSAGE_LENGTH = 4096
+"""The number of characters kept of a message."""
 
 
 class OwnTexts(NamedTuple):
-    """The texts of one pod, or of P as a list a column; "" for none."""
+    """The strings of one pod, in the order of OwnColumns; "" means none."""
 
     uid: str
     node: str
@@ -30,9 +37,9 @@ class OwnTexts(NamedTuple):
     containers: str
 
     @classmethod
-    def of(cls, pod: Pod) -> OwnTexts:
+    def from_pod(cls, pod: Pod) -> OwnTexts:
         meta, status = pod.metadata, pod.status
-        scheduled, disrupted = condition(pod, "PodScheduled"), condition(pod, "DisruptionTarget")
+        scheduled, disrupted = get_condition(pod, "PodScheduled"), get_condition(pod, "DisruptionTarget")
         return cls(
             meta.uid,
             pod.spec.node_name,
@@ -40,78 +47,78 @@ class OwnTexts(NamedTuple):
             status.start_time or "",
             scheduled.last_transition_time or "",
             disrupted.last_transition_time or "",
-            status.message[:MOST_CHARACTERS],
-            scheduled.message[:MOST_CHARACTERS],
-            ContainersTold.of(status).text(),
+            status.message[:MAX_MESSAGE_LENGTH],
+            scheduled.message[:MAX_MESSAGE_LENGTH],
+            NotableContainers.from_status(status).to_text(),
         )
 
 
 class OwnColumns(NamedTuple):
-    """Columns of P pods.
-
-    ``started``: when the kubelet took the pod in; ``scheduled``: since when its condition PodScheduled is as it is, of
-    a bound pod when it was bound; ``disrupted``: the same of DisruptionTarget; ``message``: that of its status, as who
-    refused or evicted it wrote it; ``refusal``: that of PodScheduled, what the scheduler said last; ``containers``:
-    ContainersTold.
-    """
+    """Columns of P pods."""
 
     uids: TextColumn
-    node: Texts
+    node: InternedTexts
     created: TextColumn
     started: TextColumn
+    """When the kubelet accepted the pod."""
     scheduled: TextColumn
-    disrupted: Texts
-    message: Texts
-    refusal: Texts
-    containers: Texts
+    """The last transition of the PodScheduled condition; for a bound pod the time of binding."""
+    disrupted: InternedTexts
+    """The last transition of the DisruptionTarget condition."""
+    message: InternedTexts
+    """The message of the status, written by whoever rejected or evicted the pod."""
+    unschedulable_message: InternedTexts
+    """The message of the PodScheduled condition: the scheduler's last answer."""
+    containers: InternedTexts
+    """NotableContainers as text."""
 
     @classmethod
-    def of(cls, texts: Sequence[Sequence[str]]) -> OwnColumns:
-        """From a list a column, in the order of OwnTexts."""
-        makers = (uids_column, texts_column, *[times_column] * 3, *[texts_column] * 4)
+    def from_lists(cls, texts: Sequence[Sequence[str]]) -> OwnColumns:
+        """Build the columns from one list per field of OwnTexts."""
+        makers = (build_uid_column, intern_texts, *[build_time_column] * 3, *[intern_texts] * 4)
         columns: Any = [make(column) for make, column in zip(makers, texts, strict=True)]
         return cls(*columns)
 
     @classmethod
-    def joined(cls, parts: Sequence[OwnColumns]) -> OwnColumns:
-        """One below the other."""
-        columns: Any = [joined(column) for column in zip(*parts, strict=True)]
+    def concatenate(cls, parts: Sequence[OwnColumns]) -> OwnColumns:
+        """Concatenate the rows of several parts."""
+        columns: Any = [concatenate_columns(column) for column in zip(*parts, strict=True)]
         return cls(*columns)
 
     @classmethod
-    def taken(cls, parts: list[OwnColumns], rows: Rows) -> OwnColumns:
-        """Some rows, in this order, of those that come one below the other; ``parts`` is emptied, which makes room."""
-        left = [list(column) for column in zip(*parts, strict=True)]
+    def take_from_parts(cls, parts: list[OwnColumns], rows: Rows) -> OwnColumns:
+        """Return the given rows of the concatenated parts. Empties ``parts`` to free memory on the way."""
+        remaining = [list(column) for column in zip(*parts, strict=True)]
         parts.clear()
-        columns: Any = [joined(left.pop(0)).take(rows) for _ in cls._fields]
+        columns: Any = [concatenate_columns(remaining.pop(0)).take(rows) for _ in cls._fields]
         return cls(*columns)
 
     def take(self, rows: Rows) -> OwnColumns:
-        """The rows in this order."""
+        """Return the rows in this order."""
         columns: Any = [column.take(rows) for column in self]
         return OwnColumns(*columns)
 
 
-def condition(pod: Pod, kind: str) -> Condition:
-    """The pod's condition of a type; an empty one where it has none."""
+def get_condition(pod: Pod, kind: str) -> Condition:
+    """Return the pod's condition of the type, or an empty one."""
     return next((c for c in pod.status.conditions if c.type == kind), _NONE)
 
 
 _NONE = Condition()
 
 
-def with_texts(status: PodStatus, own: OwnTexts) -> PodStatus:
-    """The status of a template with what is a pod's own; PodScheduled, where it holds, stays away."""
+def restore_status(status: PodStatus, own: OwnTexts) -> PodStatus:
+    """Return the status of a template completed with a pod's own strings."""
     if own.started or own.message:
         status = replace(status, start_time=own.started or None, message=own.message)
-    if own.containers not in ("", NOT_HELD):
+    if own.containers not in ("", NOT_RECORDED):
         status = with_states(status, own.containers)
     if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
         return status
-    return replace(status, conditions=tuple([_with_time(c, own) for c in status.conditions]))
+    return replace(status, conditions=tuple([_restore_condition(c, own) for c in status.conditions]))
 
 
-def _with_time(condition: Condition, own: OwnTexts) -> Condition:
+def _restore_condition(condition: Condition, own: OwnTexts) -> Condition:
     if condition.type == "PodScheduled":
         return replace(condition, message=own.refusal, last_transition_time=own.scheduled or None)
     if condition.type == "DisruptionTarget":

@@ -1,4 +1,4 @@
-"""How much of each resource a pod requests: containers, init containers, sidecars, pod level, overhead, resize.
+"""The resources that a pod requests: containers, init containers, sidecars, pod level, overhead, in-place resize.
 
 Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36, v1.37.0-beta.0).
 """
@@ -17,7 +17,7 @@ from kschedctl.api.objects import Container, ContainerStatus, Pod, ResourceRequi
 from kschedctl.api.quantity import Quantity, parse
 
 Quantities = dict[str, Quantity]
-"""Resource name -> quantity."""
+"""Quantities by resource name."""
 
 COMPARED = ByVersion(
     "of what the largest counts while a pod is resized: what it wants, was promised and runs with",
@@ -27,11 +27,7 @@ COMPARED = ByVersion(
 
 
 class Options(NamedTuple):
-    """What counts; the defaults are those of kube-scheduler v1.36 for the pods that a node holds.
-
-    ``non_missing``: container requests to assume where a container names none, resource by resource.
-    ``sidecar_ports``: the host ports of restartable init containers count too. ``compared``: as of COMPARED.
-    """
+    """What counts as requested. The defaults are those of kube-scheduler v1.36 for the pods on a node."""
 
     use_status: bool = True
     pod_level: bool = True
@@ -39,204 +35,220 @@ class Options(NamedTuple):
     overhead: bool = True
     dra_node_allocatable: bool = False
     non_missing: Mapping[str, Quantity] = {}
+    """Container requests to assume for resources that a container does not name."""
     sidecar_ports: bool = True
+    """Whether host ports of restartable init containers count."""
     compared: str = "of each container"
+    """The value of COMPARED for the version."""
 
     @property
-    def together(self) -> bool:
-        """Whether what containers want, were promised and run with is added up before it is compared."""
+    def sums_before_comparing(self) -> bool:
+        """Return whether desired, allocated and actuated requests of all containers are summed before they are
+        compared.
+        """
         return self.use_status and self.compared == "of all containers together"
 
 
-def quantities(resources: Resources) -> Quantities:
+def parse_quantities(resources: Resources) -> Quantities:
     """Parse a ResourceList. Raises QuantityError."""
     return {name: parse(text.strip() if isinstance(text, str) else text) for name, text in resources.items()}
 
 
-def pod_requests(
+def compute_pod_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
-    """The requests of a pod: the larger of what it needs while starting and while running.
+    """Compute the requests of a pod: the larger of what it needs while starting and while running.
 
-    ``from_devices``: what its devices give of node resources, claim by claim, in place of what its status says.
-    Raises QuantityError for a quantity that cannot be parsed.
+    ``from_devices`` gives the node resources that each claim's devices provide, instead of the pod's status. Raises
+    QuantityError for a quantity that cannot be parsed.
     """
     requests = aggregate_container_requests(pod, options, from_devices)
     resources = pod.spec.resources
     if options.pod_level and resources is not None:
-        requests |= _pod_level(pod, resources, options)
+        requests |= _compute_pod_level_requests(pod, resources, options)
     if options.overhead:
-        _add(requests, quantities(pod.spec.overhead))
+        _add_amounts(requests, parse_quantities(pod.spec.overhead))
     return requests
 
 
-def pod_level_requests_set(pod: Pod) -> bool:
-    """Whether the pod itself, not its containers, requests cpu, memory or huge pages."""
+def has_pod_level_requests(pod: Pod) -> bool:
+    """Return whether the pod itself, not its containers, requests cpu, memory or huge pages."""
     return pod.spec.resources is not None and any(map(resource_names.is_pod_level, pod.spec.resources.requests))
 
 
 def aggregate_container_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
-    """The requests of all containers: the running ones together, or the greediest moment of initialisation."""
-    given = _from_devices(pod, options) if from_devices is None else from_devices
-    if options.together:
-        return _largest_sum(pod, options, given)
-    statuses = _statuses(pod) if options.use_status else {}
-    containers = (_container_requests(pod, container, statuses, options) for container in pod.spec.containers)
+    """Compute the requests of all containers: all running ones together, or the peak during initialization."""
+    device_resources = _read_device_resources(pod, options) if from_devices is None else from_devices
+    if options.sums_before_comparing:
+        return _compute_largest_sum(pod, options, device_resources)
+    statuses = _index_statuses(pod) if options.use_status else {}
+    containers = (_compute_container_requests(pod, container, statuses, options) for container in pod.spec.containers)
     init_containers = (
-        (sidecar := is_sidecar(container), _container_requests(pod, container, statuses if sidecar else {}, options))
+        (
+            sidecar := is_sidecar(container),
+            _compute_container_requests(pod, container, statuses if sidecar else {}, options),
+        )
         for container in pod.spec.init_containers
     )
-    return _with(given, _together(containers, init_containers))
+    return _add_all(device_resources, _compute_peak(containers, init_containers))
 
 
-def _largest_sum(pod: Pod, options: Options, given: Sequence[Mapping[str, Quantity]]) -> Quantities:
-    """The largest of what all containers want, were promised and run with; a wish that cannot be met is void.
+def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[Mapping[str, Quantity]]) -> Quantities:
+    """Compute the largest of the sums that all containers desire, are allocated and have actuated.
 
-    Where the status of the pod itself tells the latter two, it counts the devices in, too.
+    An infeasible resize is ignored. If the status of the pod itself has the latter two, they already include devices.
     """
-    infeasible, status = _resize_infeasible(pod), pod.status
-    total = {} if infeasible else _with(given, _sum_of(pod, options, _wanted))
+    infeasible, status = _is_resize_infeasible(pod), pod.status
+    total = {} if infeasible else _add_all(device_resources, _sum_containers(pod, options, _select_desired))
     if options.pod_level_resize and status.allocated_resources and status.resources and status.resources.requests:
-        _max(total, quantities(status.allocated_resources))
-        _max(total, quantities(status.resources.requests))
+        _raise_to(total, parse_quantities(status.allocated_resources))
+        _raise_to(total, parse_quantities(status.resources.requests))
         return total
-    _max(total, _with(given, _sum_of(pod, options, partial(_promised, infeasible=infeasible))))
-    _max(total, _sum_of(pod, options, partial(_actuated, infeasible=infeasible)))
+    _raise_to(
+        total,
+        _add_all(device_resources, _sum_containers(pod, options, partial(_select_allocated, infeasible=infeasible))),
+    )
+    _raise_to(total, _sum_containers(pod, options, partial(_select_actuated, infeasible=infeasible)))
     return total
 
 
-def _sum_of(pod: Pod, options: Options, of: Callable[[Container, ContainerStatus | None], Resources]) -> Quantities:
-    """What ``of`` says of the containers and their status, at the same time at the most."""
+def _sum_containers(
+    pod: Pod, options: Options, select: Callable[[Container, ContainerStatus | None], Resources]
+) -> Quantities:
+    """Return the peak of what ``select`` returns for the containers and their statuses."""
     statuses = {s.name: s for s in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
 
-    def each(container: Container) -> Quantities:
-        return {**options.non_missing, **quantities(of(container, statuses.get(container.name)))}
+    def parse_requests(container: Container) -> Quantities:
+        return {**options.non_missing, **parse_quantities(select(container, statuses.get(container.name)))}
 
-    return _together(map(each, pod.spec.containers), ((is_sidecar(c), each(c)) for c in pod.spec.init_containers))
+    return _compute_peak(
+        map(parse_requests, pod.spec.containers), ((is_sidecar(c), parse_requests(c)) for c in pod.spec.init_containers)
+    )
 
 
-def _wanted(container: Container, status: ContainerStatus | None) -> Resources:
+def _select_desired(container: Container, status: ContainerStatus | None) -> Resources:
     return container.resources.requests
 
 
-def _promised(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
+def _select_allocated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
     if status is not None and status.allocated_resources:
         return status.allocated_resources
     return {} if infeasible else container.resources.requests
 
 
-def _actuated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
+def _select_actuated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
     if status is not None and status.resources is not None and status.resources.requests:
         return status.resources.requests
-    return _promised(container, status, infeasible)
+    return _select_allocated(container, status, infeasible)
 
 
-def _with(given: Iterable[Mapping[str, Quantity]], total: Quantities) -> Quantities:
-    """The total, written to, with what devices give."""
-    for more in given:
-        _add(total, more)
+def _add_all(device_resources: Iterable[Mapping[str, Quantity]], total: Quantities) -> Quantities:
+    """Add the device resources to the total, in place."""
+    for more in device_resources:
+        _add_amounts(total, more)
     return total
 
 
-def _from_devices(pod: Pod, options: Options) -> list[Quantities]:
-    """What the pod's devices give of node resources by its status, claim by claim."""
+def _read_device_resources(pod: Pod, options: Options) -> list[Quantities]:
+    """Return the node resources that the pod's devices provide according to its status, claim by claim."""
     claims = pod.status.node_allocatable_resource_claim_statuses if options.dra_node_allocatable else ()
-    return [quantities(claim.resources) for claim in claims]
+    return [parse_quantities(claim.resources) for claim in claims]
 
 
-def container_limits(containers: Iterable[Container], init_containers: Iterable[Container]) -> Quantities:
-    """The limits of all containers, by the same rule as their requests."""
-    return _together(
-        (quantities(container.resources.limits) for container in containers),
-        ((is_sidecar(container), quantities(container.resources.limits)) for container in init_containers),
+def aggregate_container_limits(containers: Iterable[Container], init_containers: Iterable[Container]) -> Quantities:
+    """Compute the limits of all containers by the same rule as their requests."""
+    return _compute_peak(
+        (parse_quantities(container.resources.limits) for container in containers),
+        ((is_sidecar(container), parse_quantities(container.resources.limits)) for container in init_containers),
     )
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container runs on beside those that come after it."""
+    """Return whether an init container keeps running beside the containers after it."""
     return container.restart_policy == "Always"
 
 
-def _together(containers: Iterable[Quantities], init_containers: Iterable[tuple[bool, Quantities]]) -> Quantities:
-    """What containers need at the same time at the most; (is a sidecar, what it needs) of the init containers in order.
+def _compute_peak(containers: Iterable[Quantities], init_containers: Iterable[tuple[bool, Quantities]]) -> Quantities:
+    """Return the most that the containers need at the same time.
 
-    Those run one by one, each beside the sidecars before it. The amounts are written to.
+    Init containers come in order as (is a sidecar, amounts). They run one by one, each beside the sidecars before it.
+    The amounts are modified.
     """
     total: Quantities = {}
     for amounts in containers:
-        _add(total, amounts)
+        _add_amounts(total, amounts)
     sidecars: Quantities = {}
     most: Quantities = {}
     for sidecar, amounts in init_containers:
         if sidecar:
-            _add(total, amounts)
-            _add(sidecars, amounts)
-            _max(most, sidecars)
+            _add_amounts(total, amounts)
+            _add_amounts(sidecars, amounts)
+            _raise_to(most, sidecars)
         else:
-            _add(amounts, sidecars)
-            _max(most, amounts)
-    _max(total, most)
+            _add_amounts(amounts, sidecars)
+            _raise_to(most, amounts)
+    _raise_to(total, most)
     return total
 
 
-def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+def _index_statuses(pod: Pod) -> dict[str, ContainerStatus]:
     status = pod.status
     return {s.name: s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources is not None}
 
 
-def _container_requests(
+def _compute_container_requests(
     pod: Pod, container: Container, statuses: Mapping[str, ContainerStatus], options: Options
 ) -> Quantities:
-    requests = quantities(container.resources.requests)
+    requests = parse_quantities(container.resources.requests)
     status = statuses.get(container.name)
     if status is not None and status.resources is not None:
-        requests = _effective(pod, requests, status.resources, status.allocated_resources)
+        requests = _compute_effective(pod, requests, status.resources, status.allocated_resources)
     return {**options.non_missing, **requests}
 
 
-def _pod_level(pod: Pod, resources: ResourceRequirements, options: Options) -> Quantities:
-    requests = quantities(resources.requests)
+def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, options: Options) -> Quantities:
+    requests = parse_quantities(resources.requests)
     effective = requests
     if options.use_status and options.pod_level_resize and pod.status.resources is not None:
-        effective = _effective(pod, requests, pod.status.resources, pod.status.allocated_resources)
-    if options.together:
+        effective = _compute_effective(pod, requests, pod.status.resources, pod.status.allocated_resources)
+    if options.sums_before_comparing:
         return {name: amount for name, amount in effective.items() if resource_names.is_pod_level(name)}
     zero = parse("0")
     return {name: effective.get(name, zero) for name in requests if resource_names.is_pod_level(name)}
 
 
-def _effective(pod: Pod, spec: Quantities, actuated: ResourceRequirements, allocated: Resources) -> Quantities:
-    """During an in-place resize: the largest of what is wanted, actuated and allocated; an infeasible wish is void.
+def _compute_effective(pod: Pod, spec: Quantities, actuated: ResourceRequirements, allocated: Resources) -> Quantities:
+    """Return the largest of the desired, actuated and allocated requests during an in-place resize.
 
-    kube-scheduler 1.33.0 to 1.33.3 crashes where the first of these is not set and another is (#132895, in 1.33.4), so
-    that no answer of theirs differs from this one.
+    An infeasible resize is ignored. kube-scheduler 1.33.0 to 1.33.3 crashes if the first is not set and another is
+    (#132895, fixed in 1.33.4), so none of their answers differs from this one.
     """
-    result = {} if _resize_infeasible(pod) else dict(spec)
-    _max(result, quantities(actuated.requests))
-    _max(result, quantities(allocated))
+    result = {} if _is_resize_infeasible(pod) else dict(spec)
+    _raise_to(result, parse_quantities(actuated.requests))
+    _raise_to(result, parse_quantities(allocated))
     return result
 
 
-def _resize_infeasible(pod: Pod) -> bool:
+def _is_resize_infeasible(pod: Pod) -> bool:
     pending = next((c for c in pod.status.conditions if c.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
 
 
 def is_resize_deferred(pod: Pod) -> bool:
-    """Return whether the kubelet has put off an in-place resize of the pod because its node lacks the room.
+    """Return whether the kubelet deferred an in-place resize of the pod for lack of room on its node.
 
-    kube-scheduler counts the new requests all the same. Before 1.33 status.resize says what a condition says now.
+    kube-scheduler counts the new requests all the same. Before 1.33 status.resize says what a condition says since.
     """
     pending = (c.reason for c in pod.status.conditions if c.type == "PodResizePending" and c.status != "False")
     return "Deferred" in (*pending, pod.status.resize)
 
 
-def with_resize_reverted(pod: Pod) -> Pod:
-    """Return the pod with the requests and limits that its kubelet has allocated, instead of those of its spec.
+def revert_resize(pod: Pod) -> Pod:
+    """Return the pod with the requests and limits that its kubelet allocated instead of those of its spec.
 
-    Containers of which the status says nothing stay as they are.
+    Containers without a status stay unchanged.
     """
     spec, status = pod.spec, pod.status
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}
@@ -245,19 +257,19 @@ def with_resize_reverted(pod: Pod) -> Pod:
         running = statuses.get(container.name)
         if running is None:
             return container
-        reverted = _allocated(container.resources, running.resources, running.allocated_resources)
+        reverted = _replace_by_allocated(container.resources, running.resources, running.allocated_resources)
         return replace(container, resources=reverted)
 
-    of_pod = spec.resources and _allocated(spec.resources, status.resources, status.allocated_resources)
+    of_pod = spec.resources and _replace_by_allocated(spec.resources, status.resources, status.allocated_resources)
     containers, init_containers = tuple(map(revert, spec.containers)), tuple(map(revert, spec.init_containers))
     changed = replace(spec, containers=containers, init_containers=init_containers, resources=of_pod)
     return replace(pod, spec=changed)
 
 
-def _allocated(
+def _replace_by_allocated(
     wanted: ResourceRequirements, actuated: ResourceRequirements | None, allocated: Resources
 ) -> ResourceRequirements:
-    """Return the requirements with what a status says is allocated or, failing that, actuated."""
+    """Return the requirements with the amounts that the status says are allocated or, failing that, actuated."""
     requests = allocated or (actuated.requests if actuated else {})
     limits = actuated.limits if actuated else {}
     return replace(
@@ -267,12 +279,12 @@ def _allocated(
     )
 
 
-def _add(total: Quantities, more: Mapping[str, Quantity]) -> None:
+def _add_amounts(total: Quantities, more: Mapping[str, Quantity]) -> None:
     for name, quantity in more.items():
         total[name] = total[name].add(quantity) if name in total else quantity
 
 
-def _max(total: Quantities, other: Mapping[str, Quantity]) -> None:
+def _raise_to(total: Quantities, other: Mapping[str, Quantity]) -> None:
     for name, quantity in other.items():
         if name not in total or quantity > total[name]:
             total[name] = quantity

@@ -1,4 +1,4 @@
-"""A pod's priority from its PriorityClass, and what the API server refuses of either.
+"""Priority admission: a pod's priority from its PriorityClass, and validation of both.
 
 Upstream: plugin/pkg/admission/priority/admission.go, pkg/apis/scheduling/v1/{defaults,helpers}.go and
 pkg/apis/scheduling/validation/validation.go (v1.36).
@@ -10,7 +10,15 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from kschedctl.api.field_errors import FieldError, Found, Named, forbidden, invalid, not_supported, required
+from kschedctl.api.field_errors import (
+    FieldError,
+    TypedString,
+    ValidationErrors,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
 from kschedctl.errors import InputError
 
@@ -18,38 +26,39 @@ SYSTEM_CLASSES = (
     PriorityClass(ObjectMeta("system-cluster-critical"), 2_000_000_000),
     PriorityClass(ObjectMeta("system-node-critical"), 2_000_001_000),
 )
-"""The classes that every cluster has."""
+"""The PriorityClasses that every cluster has."""
 SYSTEM_PREFIX = "system-"
 HIGHEST_USER_PRIORITY = 1_000_000_000
 LOWEST_PRIORITY = -(2**31)
 POLICIES = ("PreemptLowerPriority", "Never")
-"""Preemption policies; the first is the default of a PriorityClass."""
+"""The preemption policies; the first is the default of a PriorityClass."""
 
 
 def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
-    """A pod whose priority the API server did not set yet gets that of its class, or of the global default.
+    """Set the priority of a pod that has none yet, from its class or the global default.
 
-    Of several global defaults the lowest counts. A class that does not exist leaves the pod without priority, as 0.
+    Of several global defaults the lowest counts. A class that does not exist leaves the pod without a priority, which
+    counts as 0.
     """
     if pod.spec.priority is not None:
         return pod
-    class_ = priority_class(pod.spec.priority_class_name, classes)
+    class_ = find_priority_class(pod.spec.priority_class_name, classes)
     if class_ is None:
         return pod
     policy = pod.spec.preemption_policy or class_.preemption_policy
     return replace(pod, spec=replace(pod.spec, priority=class_.value, preemption_policy=policy))
 
 
-def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_known: bool = True) -> Pod:
-    """A pod that is about to be created, with the class, priority and preemption policy that it will have.
+def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known: bool = True) -> Pod:
+    """Return a pod that is about to be created with its final class, priority and preemption policy.
 
-    Unless ``all_known`` there may be other classes: then a pod whose class is not among these stays as it is.
-    Raises InputError, in upstream's words, where the API server would not create it: its class does not exist, or it
-    gives a priority or preemption policy other than that of its class.
+    Unless ``all_known``, other classes may exist, and a pod whose class is not among ``classes`` is returned unchanged.
+    Raises InputError with upstream's message if the API server would deny the pod: its class does not exist, or the pod
+    sets another priority or preemption policy than its class.
     """
     spec, where = pod.spec, f"Pod {pod.key.lstrip('/')}"
-    class_ = priority_class(spec.priority_class_name, classes)
-    if class_ is None and not all_known:
+    class_ = find_priority_class(spec.priority_class_name, classes)
+    if class_ is None and not all_classes_known:
         return pod
     if class_ is None and spec.priority_class_name:
         raise InputError(f"no PriorityClass with name {spec.priority_class_name} was found", where=where)
@@ -71,25 +80,25 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_known: bool =
     return replace(pod, spec=replace(spec, priority_class_name=name, priority=class_.value, preemption_policy=policy))
 
 
-def priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass | None:
-    """The class of that name; for the empty name the global default, if there is one."""
+def find_priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass | None:
+    """Return the class of that name, or the global default for "". Return None if there is none."""
     if name:
         return next((c for c in (*classes, *SYSTEM_CLASSES) if c.metadata.name == name), None)
     return min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)
 
 
-def class_errors(class_: PriorityClass) -> list[FieldError]:
-    """Why the API server would refuse the values of a PriorityClass; empty for one that it takes.
+def validate_priority_class(class_: PriorityClass) -> list[FieldError]:
+    """Return the API server's validation errors for the values of a PriorityClass.
 
-    >>> [str(error) for error in class_errors(PriorityClass(ObjectMeta("urgent"), 2_000_000_000))]
+    >>> [str(error) for error in validate_priority_class(PriorityClass(ObjectMeta("urgent"), 2_000_000_000))]
     ['value: Forbidden: maximum allowed value of a user defined priority is 1000000000']
     """
-    return [*_value_errors(class_), *_policy_errors(class_.preemption_policy)]
+    return [*_validate_value(class_), *_validate_policy(class_.preemption_policy)]
 
 
-def _value_errors(class_: PriorityClass) -> Found:
+def _validate_value(class_: PriorityClass) -> ValidationErrors:
     if class_.metadata.name.startswith(SYSTEM_PREFIX):
-        if difference := _differs_from_system(class_):
+        if difference := _describe_system_mismatch(class_):
             reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
             yield forbidden(("metadata", "name"), f"{reserved}. error: {difference}")
     elif class_.value > HIGHEST_USER_PRIORITY:
@@ -98,19 +107,19 @@ def _value_errors(class_: PriorityClass) -> Found:
         yield invalid(("value",), class_.value, f"must be at least {LOWEST_PRIORITY}")
 
 
-def _differs_from_system(class_: PriorityClass) -> str:
-    """In what a class with a reserved name is not the system's own."""
+def _describe_system_mismatch(class_: PriorityClass) -> str:
+    """Return how a class with a reserved name differs from the system's class, or ""."""
     name = class_.metadata.name
-    known = next((c for c in SYSTEM_CLASSES if c.metadata.name == name), None)
-    if known is None:
+    system_class = next((c for c in SYSTEM_CLASSES if c.metadata.name == name), None)
+    if system_class is None:
         return f"{name} is not a known system priority class"
-    if class_.value != known.value:
-        return f"value of {name} PriorityClass must be {known.value}"
+    if class_.value != system_class.value:
+        return f"value of {name} PriorityClass must be {system_class.value}"
     return f"globalDefault of {name} PriorityClass must be false" if class_.global_default else ""
 
 
-def _policy_errors(policy: str | None) -> Found:
+def _validate_policy(policy: str | None) -> ValidationErrors:
     if policy == "":
         yield required(("preemptionPolicy",))
     elif policy is not None and policy not in POLICIES:
-        yield not_supported(("preemptionPolicy",), Named(policy), POLICIES)
+        yield not_supported(("preemptionPolicy",), TypedString(policy), POLICIES)

@@ -24,7 +24,7 @@ _MAX_DIGITS = 1000  # upstream has no limit and would hang on 123456789012345678
 
 
 class Format(StrEnum):
-    """The family of suffixes that a quantity was written with, and is printed with."""
+    """The family of suffixes that a quantity was written with and is printed with."""
 
     DECIMAL_EXPONENT = "DecimalExponent"
     BINARY_SI = "BinarySI"
@@ -47,57 +47,56 @@ _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
 class QuantityError(InputError, ValueError):
-    """A text that is no quantity; ``what`` is upstream's message, ``hint`` shows the text."""
+    """A string that is not a quantity. ``what`` is upstream's message, ``hint`` shows the string."""
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """The number ``mantissa * 10**scale``. Equal, ordered and hashed by that number, whatever its format.
-
-    ``written`` is the text it was parsed from where upstream reprints that unchanged.
-    """
+    """The number ``mantissa * 10**scale``. Compared, ordered and hashed by that number, whatever the format."""
 
     mantissa: int
     scale: int = 0
     format: Format = Format.DECIMAL_SI
     big: bool = False
+    """Whether upstream would hold it as a big decimal, which behaves differently beyond int64."""
     written: str = ""
+    """The string it was parsed from, if upstream prints that unchanged."""
 
     def value(self) -> int:
-        """The amount as an int64, rounded away from zero."""
-        return self._scaled(0)
+        """Return the amount as an int64, rounded away from zero."""
+        return self._scale_to_int64(0)
 
     def milli_value(self) -> int:
-        """The amount in thousandths as an int64, rounded away from zero."""
-        return self._scaled(MILLI)
+        """Return the amount in thousandths as an int64, rounded away from zero."""
+        return self._scale_to_int64(MILLI)
 
     def cmp(self, other: Quantity) -> int:
-        """-1, 0 or 1: how this amount compares to the other."""
+        """Return -1, 0 or 1 as this amount is smaller than, equal to or larger than the other."""
         scale = min(self.scale, other.scale)
         mine, theirs = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)
         return (mine > theirs) - (mine < theirs)
 
     def add(self, other: Quantity) -> Quantity:
-        """The sum; it has this quantity's format, or the other's where this one is zero."""
+        """Return the sum in this quantity's format, or in the other's if this one is zero."""
         format = self.format if self.mantissa else other.format
         if not (self.mantissa and other.mantissa):
             quantity, big = self if self.mantissa else other, self.big or other.big
-            by = (
+            shift = (
                 max(quantity.scale, 0) if big else 0
             )  # a big zero has no positive scale, which the sum does not have then
-            return Quantity(_rescale(quantity.mantissa, by), quantity.scale - by, format, big)
+            return Quantity(_rescale(quantity.mantissa, shift), quantity.scale - shift, format, big)
         scale = min(self.scale, other.scale)
         terms = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)
         big = self.big or other.big or not all(map(_is_int64, (*terms, sum(terms))))
         return Quantity(sum(terms), scale, format, big)
 
     def sub(self, other: Quantity) -> Quantity:
-        """The difference; its format follows the rule of ``add``."""
+        """Return the difference, in the format that ``add`` would choose."""
         return self.add(replace(other, mantissa=-other.mantissa))
 
     def round_up(self, scale: int) -> Quantity:
-        """Rounded away from zero to a multiple of ``10**scale``."""
+        """Round away from zero to a multiple of ``10**scale``."""
         if self.scale >= scale:
             return self
         return replace(self, mantissa=_rescale(self.mantissa, self.scale - scale), scale=scale, written="")
@@ -117,8 +116,8 @@ class Quantity:
             return self.written
         if not self.mantissa:
             return "0"
-        if self.format is Format.BINARY_SI and self.round_up(0) == self and abs(self._integer()) >= 1024:
-            number, power = _strip_factors(self._integer(), 1024)
+        if self.format is Format.BINARY_SI and self.round_up(0) == self and abs(self._to_integer()) >= 1024:
+            number, power = _strip_factors(self._to_integer(), 1024)
             return f"{number}{_BINARY_SUFFIX.get(power * 10, '')}"
         number, exponent = _strip_factors(self.mantissa, 10, self.scale)
         number, exponent = number * 10 ** (exponent % 3), exponent - exponent % 3
@@ -126,32 +125,32 @@ class Quantity:
             return f"{number}e{exponent}" if exponent else str(number)
         return f"{number}{_DECIMAL_SUFFIX.get(exponent, '')}"  # beyond 999E upstream prints no suffix either
 
-    def _integer(self) -> int:
+    def _to_integer(self) -> int:
         return _rescale(self.mantissa, self.scale)
 
-    def _scaled(self, scale: int) -> int:
-        """``amount / 10**scale`` as upstream's ScaledValue computes it, its behaviour beyond int64 included."""
-        by = self.scale - scale
+    def _scale_to_int64(self, scale: int) -> int:
+        """Return ``amount / 10**scale`` as upstream's ScaledValue does, including its behavior beyond int64."""
+        shift = self.scale - scale
         if not self.big:
-            scaled = _rescale(self.mantissa, by) if by <= _INT64_DIGITS else 0  # more would not do
-            return scaled if _is_int64(scaled) else _wrap(scaled) * (by in _IN_ONE_STEP)
-        if by >= 0:  # what Go makes of a float beyond int64 on amd64 is the smallest int64
-            return _wrap(self.mantissa * (10**by if by <= _INT64_DIGITS else INT64_MIN))
-        divisor = 10**-by
-        if self.mantissa >= INT64_MAX or -by > _INT64_DIGITS:
+            scaled = _rescale(self.mantissa, shift) if shift <= _INT64_DIGITS else 0  # more would not do
+            return scaled if _is_int64(scaled) else _wrap_int64(scaled) * (shift in _IN_ONE_STEP)
+        if shift >= 0:  # what Go makes of a float beyond int64 on amd64 is the smallest int64
+            return _wrap_int64(self.mantissa * (10**shift if shift <= _INT64_DIGITS else INT64_MIN))
+        divisor = 10**-shift
+        if self.mantissa >= INT64_MAX or -shift > _INT64_DIGITS:
             quotient, rest = divmod(self.mantissa, divisor)
         else:  # in int64 arithmetic: wraps large negative amounts, truncates towards zero, adds one for any rest
-            dividend = _wrap(self.mantissa)
+            dividend = _wrap_int64(self.mantissa)
             quotient, rest = divmod(abs(dividend), divisor)
             quotient = quotient if dividend >= 0 else -quotient
-        return _wrap(quotient + bool(rest))
+        return _wrap_int64(quotient + bool(rest))
 
 
 @lru_cache(maxsize=65536, typed=True)
 def parse(text: str | int | float) -> Quantity:
-    """The quantity that a text or a JSON number stands for. Raises QuantityError.
+    """Parse a quantity from a string or a JSON number. Raises QuantityError.
 
-    Numbers of more than 1000 digits are refused. Digits below nano units are rounded up.
+    Numbers of more than 1000 digits are rejected. Digits below nano units are rounded up.
     """
     text = str(text)
     match = _QUANTITY.fullmatch(text)
@@ -159,37 +158,39 @@ def parse(text: str | int | float) -> Quantity:
         raise QuantityError(_WRONG_FORMAT, hint=f"got {_shorten(text)}")
     sign, zeros, whole, fraction, suffix = match.groups(default="")
     digits = (whole or "0") + fraction
-    exponent, format = _suffix(suffix, text)
+    exponent, format = _parse_suffix(suffix, text)
     if format is Format.BINARY_SI:
-        mantissa, scale = _mantissa(digits, 0, text) << exponent, -len(fraction)
+        mantissa, scale = _parse_digits(digits, 0, text) << exponent, -len(fraction)
         small = not fraction and 15 - len(digits) - exponent * 3 // 10 - 1 >= 0
     else:
         scale = exponent - len(fraction)
-        mantissa = _mantissa(digits, scale, text)
+        mantissa = _parse_digits(digits, scale, text)
         small = len(digits) <= _INT64_DIGITS and scale >= NANO
     if not (small or zeros or whole or fraction):
         raise QuantityError(_WRONG_NUMBER, hint=f"got {_shorten(text)}")
     if sign == "-":
         mantissa = -mantissa
     if not (small and _is_int64(mantissa)):
-        return _big(mantissa, scale, format)
-    return Quantity(mantissa, scale if mantissa else 0, format, written=text * _is_canonical(digits, scale, format))
+        return _make_big(mantissa, scale, format)
+    return Quantity(
+        mantissa, scale if mantissa else 0, format, written=text * _is_canonical_on_sight(digits, scale, format)
+    )
 
 
 @lru_cache(maxsize=65536, typed=True)
-def value(text: str | int | float) -> int:
-    """The int64 value of a quantity as it stands in a document, where white space around it is allowed."""
+def parse_value(text: str | int | float) -> int:
+    """Return the int64 value of a quantity in a document, where surrounding white space is allowed."""
     return parse(text.strip() if isinstance(text, str) else text).value()
 
 
 @lru_cache(maxsize=65536, typed=True)
-def milli_value(text: str | int | float) -> int:
-    """The int64 value of a quantity in thousandths, as it stands in a document."""
+def parse_milli_value(text: str | int | float) -> int:
+    """Return the int64 value in thousandths of a quantity in a document."""
     return parse(text.strip() if isinstance(text, str) else text).milli_value()
 
 
-def _suffix(suffix: str, text: object) -> tuple[int, Format]:
-    """The exponent (of 10, or of 2 for BinarySI) and the format that a suffix stands for."""
+def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
+    """Return the exponent (of 10, or of 2 for BinarySI) and the format of a suffix."""
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
@@ -200,8 +201,8 @@ def _suffix(suffix: str, text: object) -> tuple[int, Format]:
     return (int(match[1]) + 2**31) % 2**32 - 2**31, Format.DECIMAL_EXPONENT  # cut to an int32, as upstream does
 
 
-def _mantissa(digits: str, scale: int, text: object) -> int:
-    """The digits as a number, checked to stay within the limit once ``10**scale`` is applied."""
+def _parse_digits(digits: str, scale: int, text: object) -> int:
+    """Return the digits as a number. Raises QuantityError if ``10**scale`` would make the number too long."""
     if len(digits) + (max(scale, 0) if digits.strip("0") else 0) > _MAX_DIGITS:
         raise QuantityError(
             f"quantities of more than {_MAX_DIGITS} digits are not supported", hint=f"got {_shorten(text)}"
@@ -209,15 +210,15 @@ def _mantissa(digits: str, scale: int, text: object) -> int:
     return int(digits)
 
 
-def _is_canonical(digits: str, scale: int, format: Format) -> bool:
-    """Whether upstream takes a text for canonical on sight and keeps it, a plus sign included."""
+def _is_canonical_on_sight(digits: str, scale: int, format: Format) -> bool:
+    """Return whether upstream considers a string canonical without formatting it, and so prints it unchanged."""
     if format is Format.BINARY_SI:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
-def _big(mantissa: int, scale: int, format: Format) -> Quantity:
-    """A big decimal: in nano units, rounded up; BinarySI is capped at the largest int64."""
+def _make_big(mantissa: int, scale: int, format: Format) -> Quantity:
+    """Return a big decimal in nano units, rounded up. BinarySI is capped at the largest int64."""
     nanos = _rescale(mantissa, scale - NANO)
     if format is Format.BINARY_SI and abs(nanos) > INT64_MAX * 10**9:
         return Quantity(INT64_MAX if nanos > 0 else -INT64_MAX, 0, format, big=True)
@@ -226,22 +227,22 @@ def _big(mantissa: int, scale: int, format: Format) -> Quantity:
     return Quantity(nanos, NANO, format, big=True)
 
 
-def _rescale(mantissa: int, by: int) -> int:
-    """``mantissa * 10**by`` rounded away from zero.
+def _rescale(mantissa: int, exponent: int) -> int:
+    """Return ``mantissa * 10**by`` rounded away from zero.
 
     >>> _rescale(-15, 1), _rescale(-15, -1), _rescale(1, -2_000_000_000)
     (-150, -2, 1)
     """
     sign = (mantissa > 0) - (mantissa < 0)
-    if -by > mantissa.bit_length():  # 10**n > 2**n > |mantissa|
+    if -exponent > mantissa.bit_length():  # 10**n > 2**n > |mantissa|
         return sign
-    if by < 0:
-        return -(-abs(mantissa) // int(10**-by)) * sign
-    return mantissa * int(10**by) if mantissa else 0
+    if exponent < 0:
+        return -(-abs(mantissa) // int(10**-exponent)) * sign
+    return mantissa * int(10**exponent) if mantissa else 0
 
 
 def _strip_factors(number: int, factor: int, power: int = 0) -> tuple[int, int]:
-    """The number without its factors, and ``power`` plus how many there were.
+    """Divide the number by a factor as often as possible. Return the result and ``power`` plus the number of divisions.
 
     >>> _strip_factors(-1200, 10)
     (-12, 2)
@@ -255,8 +256,8 @@ def _is_int64(number: int) -> bool:
     return INT64_MIN <= number <= INT64_MAX
 
 
-def _wrap(number: int) -> int:
-    """The low 64 bits as an int64, as Go's conversion of a big integer gives."""
+def _wrap_int64(number: int) -> int:
+    """Return the low 64 bits as an int64, like Go's conversion of a big integer."""
     return (number + 2**63) % 2**64 - 2**63
 
 

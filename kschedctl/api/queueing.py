@@ -1,4 +1,4 @@
-"""Objects by which Kueue and Volcano decide when a workload may start: only the fields that some study reads.
+"""Objects by which Kueue and Volcano decide when a workload may start, limited to the fields that an analysis reads.
 
 Upstream: apis/kueue/v1beta1 and v1beta2 of kubernetes-sigs/kueue, pkg/apis/scheduling/v1beta1 and
 pkg/apis/batch/v1alpha1 of volcano-sh/apis. Where v1beta2 renamed a field of Kueue, both names are read.
@@ -10,7 +10,7 @@ from kschedctl.api.objects import Condition, Int64, ObjectMeta, PodTemplateSpec,
 
 
 class KueuePodSet(Struct, frozen=True):
-    """Pods of a Workload that share a template."""
+    """The pods of a Kueue Workload that share a template."""
 
     name: str = "main"
     count: Int64 = 1
@@ -25,11 +25,13 @@ class KueueWorkloadSpec(Struct, frozen=True):
 
 
 class KueuePodSetAssignment(Struct, frozen=True):
-    """The flavor that was chosen for each resource of a pod set, and how much of it the pod set reserves."""
+    """What Kueue assigned to one pod set."""
 
     name: str = "main"
     flavors: dict[str, str] = {}
+    """The chosen flavor of each resource."""
     resource_usage: Resources = {}
+    """The quota that the pod set reserves."""
 
 
 class KueueAdmission(Struct, frozen=True):
@@ -50,7 +52,7 @@ class KueueWorkloadStatus(Struct, frozen=True):
 
 
 class KueueWorkload(Struct, frozen=True):
-    """A Workload of Kueue: the pods of a job, which start once quota is reserved for all of them."""
+    """A Workload of Kueue. Its pods start once quota is reserved for all of them."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: KueueWorkloadSpec = KueueWorkloadSpec()
@@ -69,17 +71,18 @@ class KueueFlavorQuotas(Struct, frozen=True):
 
 
 class KueueResourceGroup(Struct, frozen=True):
-    """Resources for which one flavor is chosen together."""
+    """Resources that get their flavor together."""
 
     covered_resources: tuple[str, ...] = ()
     flavors: tuple[KueueFlavorQuotas, ...] = ()
 
 
 class ClusterQueueSpec(Struct, frozen=True):
-    """``cohort`` is the name of v1beta1 for ``cohort_name``."""
+    """The quota and the cohort of a ClusterQueue."""
 
     resource_groups: tuple[KueueResourceGroup, ...] = ()
     cohort: str = ""
+    """The name of ``cohort_name`` in v1beta1."""
     cohort_name: str = ""
     stop_policy: str | None = None
 
@@ -100,7 +103,7 @@ class ClusterQueueStatus(Struct, frozen=True):
 
 
 class ClusterQueue(Struct, frozen=True):
-    """A ClusterQueue of Kueue, which has the quota."""
+    """A ClusterQueue of Kueue, which holds quota."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ClusterQueueSpec = ClusterQueueSpec()
@@ -117,7 +120,7 @@ class LocalQueueStatus(Struct, frozen=True):
 
 
 class LocalQueue(Struct, frozen=True):
-    """A LocalQueue of Kueue, by which a namespace uses a ClusterQueue."""
+    """A LocalQueue of Kueue, through which a namespace uses a ClusterQueue."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LocalQueueSpec = LocalQueueSpec()
@@ -126,6 +129,7 @@ class LocalQueue(Struct, frozen=True):
 
 class VolcanoQueueSpec(Struct, frozen=True):
     capability: Resources = {}
+    """The most that the queue's PodGroups may use together."""
 
 
 class VolcanoQueueStatus(Struct, frozen=True):
@@ -134,7 +138,7 @@ class VolcanoQueueStatus(Struct, frozen=True):
 
 
 class VolcanoQueue(Struct, frozen=True):
-    """A Queue of Volcano. ``capability``: the most that its PodGroups may use together."""
+    """A Queue of Volcano."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: VolcanoQueueSpec = VolcanoQueueSpec()
@@ -142,7 +146,7 @@ class VolcanoQueue(Struct, frozen=True):
 
 
 class VolcanoTask(Struct, frozen=True):
-    """Pods of a Job that share a template."""
+    """The pods of a Volcano Job that share a template."""
 
     name: str = ""
     replicas: Int64 = 1

@@ -20,7 +20,10 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 
 def is_qualified_name(name: str) -> bool:
-    """A label key or resource name: ``[DNS-1123 subdomain/]name``, the name at most 63 characters."""
+    """Return whether a label key or resource name has the form ``[DNS-1123 subdomain/]name``.
+
+    The name part has at most 63 characters.
+    """
     prefix, slash, rest = name.rpartition("/")
     if "/" in prefix:
         return False
@@ -30,41 +33,43 @@ def is_qualified_name(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """No domain, or one under kubernetes.io."""
+    """Return whether the name has no domain, or one under kubernetes.io."""
     return "/" not in name or NATIVE_DOMAIN in name
 
 
 @lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """A resource with a foreign domain, such as ``nvidia.com/gpu``, of which a quota could be made."""
+    """Return whether the resource has a foreign domain, such as ``nvidia.com/gpu``, and could be put into a quota."""
     return not is_native(name) and not name.startswith(QUOTA_PREFIX) and is_qualified_name(QUOTA_PREFIX + name)
 
 
 @lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
-    """Resources that the scheduler counts beside cpu, memory, ephemeral storage and pods."""
+    """Return whether the scheduler counts the resource beside cpu, memory, ephemeral storage and pods."""
     return is_extended(name) or name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)) or NATIVE_DOMAIN in name
 
 
 def is_counted(name: str) -> bool:
-    """Resources that NodeResourcesFit looks at; all others are silently ignored, e.g. a bare ``gpu``."""
+    """Return whether NodeResourcesFit looks at the resource. All others, such as a bare ``gpu``, are silently
+    ignored.
+    """
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
 
 def is_pod_level(name: str) -> bool:
-    """Resources that may be requested for the pod as a whole."""
+    """Return whether the resource may be requested for the pod as a whole."""
     return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES_PREFIX)
 
 
 def is_dra_extended(name: str) -> bool:
-    """Extended resources that a DeviceClass may back, by its own field or by the class's name."""
+    """Return whether a DeviceClass may back the resource, by its field or by its name."""
     return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
 
 
-def readable(name: str, amount: int) -> str:
-    """An amount as people write it: millicores below a core as ``250m``, bytes in the largest whole binary unit.
+def format_amount(name: str, amount: int) -> str:
+    """Format an amount for people: millicores below a core as ``250m``, bytes in the largest whole binary unit.
 
-    >>> readable("cpu", 1500), readable("memory", 3 << 29), readable("nvidia.com/gpu", 2)
+    >>> format_amount("cpu", 1500), format_amount("memory", 3 << 29), format_amount("nvidia.com/gpu", 2)
     ('1500m', '1536Mi', '2')
     """
     if name == CPU:
@@ -77,15 +82,17 @@ def readable(name: str, amount: int) -> str:
     return f"{amount / (1 << 20):.1f}Mi" if amount >= 1 << 20 else str(amount)
 
 
-def alike(name: str, request: int, *others: int) -> tuple[str, ...]:
-    """Amounts to be compared, in one unit: that of the request, or one so small that different amounts look different.
+def format_in_one_unit(name: str, request: int, *compared: int) -> tuple[str, ...]:
+    """Format amounts for comparison in one unit.
 
-    >>> alike("memory", 200 << 30, 25984 << 20, 31 << 30), alike("cpu", 6000, 2260, 7910)
+    The unit is that of the request, or a smaller one if different amounts would otherwise look equal.
+
+    >>> format_in_one_unit("memory", 200 << 30, 25984 << 20, 31 << 30), format_in_one_unit("cpu", 6000, 2260, 7910)
     (('200Gi', '25.4Gi', '31Gi'), ('6000m', '2260m', '7910m'))
-    >>> alike("memory", 16 << 30, (16 << 30) - (8 << 20)), alike("nvidia.com/gpu", 4, 2)
+    >>> format_in_one_unit("memory", 16 << 30, (16 << 30) - (8 << 20)), format_in_one_unit("nvidia.com/gpu", 4, 2)
     (('16384Mi', '16376Mi'), ('4', '2'))
     """
-    amounts = (request, *others)
+    amounts = (request, *compared)
     if name == CPU:
         whole = all(amount % 1000 == 0 for amount in amounts)
         return tuple(str(amount // 1000) if whole or not amount else f"{amount}m" for amount in amounts)

@@ -1,4 +1,4 @@
-"""Times as the API prints them, and durations as people write them."""
+"""Timestamps as the API prints them, and durations as people write them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=65536)
-def microseconds(text: str) -> int:
-    """Microseconds since 1970 of an RFC 3339 time: of all years that have four digits they fit an int64.
+def parse_microseconds(text: str) -> int:
+    """Parse an RFC 3339 time into microseconds since 1970. Years with four digits fit an int64.
 
     Raises InputError.
 
-    >>> microseconds("1970-01-01T00:00:01Z"), microseconds("1970-01-01T01:00:00.5+01:00")
+    >>> parse_microseconds("1970-01-01T00:00:01Z"), parse_microseconds("1970-01-01T01:00:00.5+01:00")
     (1000000, 500000)
-    >>> microseconds("0001-01-01T00:00:00+14:00")
+    >>> parse_microseconds("0001-01-01T00:00:00+14:00")
     -62135647200000000
     """
     try:
@@ -29,31 +29,31 @@ def microseconds(text: str) -> int:
         raise InputError(f"{text[:40]!r} is not a time", hint="want RFC 3339, such as 2026-01-31T12:00:00Z") from None
 
 
-def nanoseconds(text: str) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 time, more than an int64 holds of years before 1678 and after 2261.
+def parse_nanoseconds(text: str) -> int:
+    """Parse an RFC 3339 time into nanoseconds since 1970. Years before 1678 and after 2261 exceed an int64.
 
     Raises InputError.
     """
-    return microseconds(text) * 1000
+    return parse_microseconds(text) * 1000
 
 
-def earlier(text: str, seconds: int) -> str:
-    """The RFC 3339 time so many seconds before another one, within the years 1 to 9999. Raises InputError.
+def subtract_seconds(text: str, seconds: int) -> str:
+    """Return the RFC 3339 time that many seconds earlier, limited to the years 1 to 9999. Raises InputError.
 
-    >>> earlier("2026-05-06T11:12:00+02:00", 30), earlier("0001-01-01T00:00:00Z", 30)
+    >>> subtract_seconds("2026-05-06T11:12:00+02:00", 30), subtract_seconds("0001-01-01T00:00:00Z", 30)
     ('2026-05-06T09:11:30Z', '0001-01-01T00:00:00Z')
     """
-    since = min(max(microseconds(text) - seconds * 10**6, _FIRST), _LAST)
+    since = min(max(parse_microseconds(text) - seconds * 10**6, _FIRST), _LAST)
     return (_EPOCH + timedelta(microseconds=since)).isoformat().replace("+00:00", "Z")
 
 
-_FIRST, _LAST = microseconds("0001-01-01T00:00:00Z"), microseconds("9999-12-31T23:59:59Z")
+_FIRST, _LAST = parse_microseconds("0001-01-01T00:00:00Z"), parse_microseconds("9999-12-31T23:59:59Z")
 
 
-def go_seconds(seconds: int) -> str:
-    """Whole seconds as Go prints a duration.
+def format_go_duration(seconds: int) -> str:
+    """Format whole seconds as Go prints a duration.
 
-    >>> go_seconds(60), go_seconds(3605), go_seconds(-5)
+    >>> format_go_duration(60), format_go_duration(3605), format_go_duration(-5)
     ('1m0s', '1h0m5s', '-5s')
     """
     minutes, rest = divmod(abs(seconds), 60)
@@ -64,14 +64,14 @@ def go_seconds(seconds: int) -> str:
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
-LONGEST = 365 * 86400.0
-"""Seconds of the longest duration that is taken."""
+MAX_DURATION = 365 * 86400.0
+"""The longest duration accepted, in seconds."""
 
 
-def seconds_of_duration(text: str) -> float:
-    """A duration in Go's way of writing; a bare number counts seconds. Raises InputError.
+def parse_duration(text: str) -> float:
+    """Parse a duration in Go's notation into seconds. A bare number is seconds. Raises InputError.
 
-    >>> seconds_of_duration("1m30s"), seconds_of_duration("250ms"), seconds_of_duration("2")
+    >>> parse_duration("1m30s"), parse_duration("250ms"), parse_duration("2")
     (90.0, 0.25, 2.0)
     """
     shown = text[:40]
@@ -81,15 +81,15 @@ def seconds_of_duration(text: str) -> float:
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
     else:
         raise InputError(f'"{shown}" is not a duration', hint="such as 30s, 250ms or 2m")
-    if seconds > LONGEST:
+    if seconds > MAX_DURATION:
         raise InputError(f'"{shown}" is too long', hint="at most a year")
     return seconds
 
 
-def shown_duration(seconds: float) -> str:
-    """Seconds as people write a duration, to three digits.
+def format_duration(seconds: float) -> str:
+    """Format seconds as a short duration with up to three digits.
 
-    >>> shown_duration(0.25), shown_duration(90), shown_duration(120), shown_duration(1.2345), shown_duration(0)
+    >>> format_duration(0.25), format_duration(90), format_duration(120), format_duration(1.2345), format_duration(0)
     ('250ms', '1m30s', '2m', '1.23s', '0s')
     """
     if seconds < 1:

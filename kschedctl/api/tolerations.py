@@ -1,9 +1,9 @@
-"""Which taints a pod's tolerations tolerate.
+"""Matching of a pod's tolerations with taints.
 
 Upstream: staging/src/k8s.io/api/core/v1/toleration.go and
 staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go (v1.36).
 
-``comparison_operators`` is the feature gate TaintTolerationComparisonOperators (alpha, off by default in 1.36): without
+``comparison_operators`` is the feature gate TaintTolerationComparisonOperators (alpha, off by default in 1.36). Without
 it the operators Gt and Lt tolerate nothing.
 """
 
@@ -16,14 +16,14 @@ from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
-"""The effects of taints that keep pods away."""
-UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""What the node controller adds to a cordoned node; who tolerates it may go there."""
+"""The taint effects that keep pods off a node."""
+UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""The taint that the node controller puts on a cordoned node."""
 _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def tolerates(toleration: Toleration, taint: Taint, comparison_operators: bool = False) -> bool:
-    """Whether one toleration tolerates one taint; an empty key or effect of the toleration stands for any."""
+    """Return whether a toleration tolerates a taint. An empty key or effect of the toleration matches any."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -34,12 +34,12 @@ def tolerates(toleration: Toleration, taint: Taint, comparison_operators: bool =
         case "Exists":
             return True
         case "Gt" | "Lt":
-            return comparison_operators and _compare(toleration.operator, taint.value, toleration.value)
+            return comparison_operators and _satisfies_comparison(toleration.operator, taint.value, toleration.value)
     return False
 
 
-def tolerated(tolerations: Iterable[Toleration], taint: Taint, comparison_operators: bool = False) -> bool:
-    """Whether any of the tolerations tolerates the taint."""
+def is_tolerated(tolerations: Iterable[Toleration], taint: Taint, comparison_operators: bool = False) -> bool:
+    """Return whether any of the tolerations tolerates the taint."""
     return any(tolerates(toleration, taint, comparison_operators) for toleration in tolerations)
 
 
@@ -49,24 +49,26 @@ def find_untolerated(
     effects: Container[str] | None = None,
     comparison_operators: bool = False,
 ) -> Taint | None:
-    """The first taint, of those with one of the effects (None: of all), that no toleration tolerates."""
+    """Return the first taint that no toleration tolerates, or None. ``effects`` limits the taints that count."""
     tolerations = tuple(tolerations)
     for taint in taints:
-        if (effects is None or taint.effect in effects) and not tolerated(tolerations, taint, comparison_operators):
+        if (effects is None or taint.effect in effects) and not is_tolerated(tolerations, taint, comparison_operators):
             return taint
     return None
 
 
-def _compare(operator: str, taint_value: str, toleration_value: str) -> bool:
-    """Whether the taint's number is greater (Gt) or less (Lt) than the toleration's; never where one is no int64."""
-    actual, threshold = _decimal_integer(taint_value), _decimal_integer(toleration_value)
+def _satisfies_comparison(operator: str, taint_value: str, toleration_value: str) -> bool:
+    """Return whether the taint's number is greater (Gt) or less (Lt) than the toleration's. Values that are not int64
+    never match.
+    """
+    actual, threshold = _parse_decimal_integer(taint_value), _parse_decimal_integer(toleration_value)
     if actual is None or threshold is None:
         return False
     return actual > threshold if operator == "Gt" else actual < threshold
 
 
-def _decimal_integer(text: str) -> int | None:
-    """An int64 in canonical form (no plus sign, no leading zeros), else None."""
+def _parse_decimal_integer(text: str) -> int | None:
+    """Parse an int64 in canonical form (no plus sign, no leading zeros). Return None for other strings."""
     if _DECIMAL_INTEGER.fullmatch(text) is None:
         return None
     number = int(text)

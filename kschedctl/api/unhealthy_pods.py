@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kschedctl.api.labels import from_label_selector
+from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def why_unhealthy(pod: Pod) -> str:
@@ -34,36 +34,36 @@ def why_unhealthy(pod: Pod) -> str:
 def describe_unhealthy(pods: Sequence[Pod]) -> str:
     """Return a clause that names the first unhealthy pods with their nodes, or "" if all pods are healthy."""
     unhealthy = [(pod, why) for pod in pods if (why := why_unhealthy(pod))]
-    named = [f"{pod.key}{_on_node(pod)} {why}" for pod, why in unhealthy[:MOST_NAMED]]
-    if len(unhealthy) > MOST_NAMED:
-        named.append(f"and {len(unhealthy) - MOST_NAMED:,} more do not count either")
+    named = [f"{pod.key}{_format_node_suffix(pod)} {why}" for pod, why in unhealthy[:MAX_NAMED]]
+    if len(unhealthy) > MAX_NAMED:
+        named.append(f"and {len(unhealthy) - MAX_NAMED:,} more do not count either")
     return ", ".join(named)
 
 
-def budget_causes(
+def explain_used_up_budgets(
     pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Iterable[Pod]
 ) -> dict[str, str]:
-    """Return, for the pods that a used-up budget selects, the clause that names the unhealthy pods of that budget."""
+    """Return, for each pod that a used-up budget selects, a clause that names the budget's unhealthy pods."""
     causes: dict[str, str] = {}
     pods = list(pods)
     for budget in budgets if pods else ():
-        namespace, selector = budget.metadata.namespace, from_label_selector(budget.spec.selector)
+        namespace, selector = budget.metadata.namespace, selector_from_api(budget.spec.selector)
         if budget.status.disruptions_allowed > 0:
             continue
-        held = [p for p in pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]
-        if held and (
+        blocked = [p for p in pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]
+        if blocked and (
             clause := describe_unhealthy(
                 [p for p in all_pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]
             )
         ):
-            causes.update((pod.key, f"{clause}, which uses up the budget") for pod in held)
+            causes.update((pod.key, f"{clause}, which uses up the budget") for pod in blocked)
     return causes
 
 
-def unhealthy_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
+def list_unhealthy_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
     """Return ``namespace/name`` of the pods that do not count as healthy."""
     return tuple(pod.key for pod in pods if why_unhealthy(pod))
 
 
-def _on_node(pod: Pod) -> str:
+def _format_node_suffix(pod: Pod) -> str:
     return f" on {pod.spec.node_name}" if pod.spec.node_name else ""

@@ -1,44 +1,48 @@
-"""Which documents scheduling reads, by their kind and version."""
+"""Which kinds and API versions of documents kschedctl reads for scheduling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from kschedctl.api.api_versions import age, is_foreign, is_newer
-from kschedctl.api.kinds import BY_KIND, KINDS, ReadFor, fate
+from kschedctl.api.api_versions import is_custom_api, is_newer, version_order
+from kschedctl.api.kinds import KINDS, LIFECYCLES, ReadFor, describe_lifecycle
 from kschedctl.errors import InputError
 
 
-def concerns(kind: str, version: str) -> bool:
-    """Whether scheduling reads objects of the kind, be it in another version of its group; those of other vendors not.
+def is_relevant_kind(kind: str, version: str) -> bool:
+    """Return whether scheduling depends on objects of the kind, including in other versions of its API group.
 
-    An item of a typed list may leave its version out.
+    Kinds of the same name from other vendors' groups do not count. ``version`` may be empty, as in items of a typed
+    list.
     """
     api_kind = KINDS.get(kind)
     if api_kind is None:
         return False
     if not version or version in api_kind.versions:
         return True
-    if is_newer_kind(kind, version):
+    if is_newer_version(kind, version):
         return api_kind.read_for is not ReadFor.HISTORY
-    return not is_foreign(version) and api_kind.read_for is ReadFor.SCHEDULING
+    return not is_custom_api(version) and api_kind.read_for is ReadFor.SCHEDULING
 
 
-def is_read(kind: str, version: str, error: Callable[..., InputError]) -> bool:
-    """Whether scheduling reads such objects. Raises the ``error`` for an older version of what is read."""
-    if not concerns(kind, version):
+def is_readable(kind: str, version: str, error: Callable[..., InputError]) -> bool:
+    """Return whether kschedctl reads objects of the kind in this version.
+
+    Raises the error that ``error`` builds if the version of a relevant kind is too old to be read.
+    """
+    if not is_relevant_kind(kind, version):
         return False
-    known = KINDS[kind].versions
-    if not version or version in known or is_newer_kind(kind, version):
+    versions = KINDS[kind].versions
+    if not version or version in versions or is_newer_version(kind, version):
         return True
-    said = f"{kind} in apiVersion {version} {fate(version, kind) or 'is not known'}"
-    raise error(said, hint=f"{' or '.join(known)} is what kschedctl reads")
+    problem = f"{kind} in apiVersion {version} {describe_lifecycle(version, kind) or 'is not known'}"
+    raise error(problem, hint=f"{' or '.join(versions)} is what kschedctl reads")
 
 
-def is_newer_kind(kind: str, version: str) -> bool:
-    """Whether this is a version of what is read that came later than all that are known here, or than all as mature."""
-    if kind not in KINDS or (version, kind) in BY_KIND or version in KINDS[kind].versions:
+def is_newer_version(kind: str, version: str) -> bool:
+    """Return whether the version is newer than every known version of the kind, or than every equally mature one."""
+    if kind not in KINDS or (version, kind) in LIFECYCLES or version in KINDS[kind].versions:
         return False
-    known = {*KINDS[kind].versions, *(each.name for each in KINDS[kind].lifecycle)}
-    as_mature = {name for name in known if age(name)[0] == age(version)[0]}
-    return is_newer(version, KINDS[kind].versions) or (bool(as_mature) and is_newer(version, as_mature))
+    known_versions = {*KINDS[kind].versions, *(each.name for each in KINDS[kind].lifecycle)}
+    equally_mature = {name for name in known_versions if version_order(name)[0] == version_order(version)[0]}
+    return is_newer(version, KINDS[kind].versions) or (bool(equally_mature) and is_newer(version, equally_mature))

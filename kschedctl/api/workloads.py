@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import (
     Affinity,
     LabelSelector,
@@ -168,7 +168,7 @@ def is_not_installed(document: JsonObject) -> bool:
 
 def decode(document: Mapping[str, object]) -> Struct:
     """One workload document, typed. Raises msgspec.ValidationError."""
-    manifest: Struct = from_builtins(document, KINDS[str(document["kind"])])
+    manifest: Struct = convert_builtins(document, KINDS[str(document["kind"])])
     return manifest
 
 
@@ -344,14 +344,14 @@ def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iter
     """One pod for each node that matches its node selection and whose hard taints it tolerates, pinned by name."""
     spec = with_daemon_tolerations(workload.spec.template.spec)
     template = replace(workload.spec.template, spec=spec)
-    required = required_node_affinity(spec)
+    required = compile_required_node_affinity(spec)
     for node in nodes:
         name = node.metadata.name
         wanted = spec.node_name in ("", name) and required.allows(node.metadata.labels, name)
         if wanted and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
             owner = workload.metadata.name
             pod = _pod(template, f"{owner}-{name}", namespace, "DaemonSet", owner)
-            yield replace(pod, spec=replace(spec, affinity=pinned_to(spec.affinity, name)))
+            yield replace(pod, spec=replace(spec, affinity=pin_to_node(spec.affinity, name)))
 
 
 def with_daemon_tolerations(spec: PodSpec) -> PodSpec:
@@ -362,12 +362,14 @@ def with_daemon_tolerations(spec: PodSpec) -> PodSpec:
     return replace(spec, tolerations=(*spec.tolerations, *added))
 
 
-def pinned_to(affinity: Affinity | None, node: str) -> Affinity:
-    """The pod's affinity with its required node terms replaced by the node's name, as the controller does."""
+def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
+    """Return the affinity with its required node terms replaced by the node's name, as the DaemonSet controller
+    does.
+    """
     term = NodeSelectorTerm(match_fields=(SelectorRequirement("metadata.name", "In", (node,)),))
-    own = affinity or Affinity()
-    node_affinity = own.node_affinity or NodeAffinity()
+    pod_affinity = affinity or Affinity()
+    node_affinity = pod_affinity.node_affinity or NodeAffinity()
     required = NodeSelector((term,))
     return replace(
-        own, node_affinity=replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
+        pod_affinity, node_affinity=replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
     )

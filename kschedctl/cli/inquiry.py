@@ -34,7 +34,7 @@ from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load, tell_read
 from kschedctl.cluster import ELSEWHERE, LIMITS, Cluster, namespaced
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.not_created import Creations
+from kschedctl.replay.controllers.creation_failures import Creations
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -130,7 +130,7 @@ def _world(source: Source, reading: ReadResult, where: Surroundings) -> Inquiry:
     places = {identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
     keys = [key for key, place in places.items() if not own or place.file not in with_nodes]
     if not own:
-        keys += [Owner("Pod", within or namespace or DEFAULT_NAMESPACE, name) for within, name in pods.names_in_full()]
+        keys += [Owner("Pod", within or namespace or DEFAULT_NAMESPACE, name) for within, name in pods.list_keys()]
     cluster = _cluster(source, reading, objects, around)
     return Inquiry(
         with_missing_namespaces(cluster, (identity(m.struct) for m in manifests), source),
@@ -146,7 +146,7 @@ def _world(source: Source, reading: ReadResult, where: Surroundings) -> Inquiry:
 
 def _pods_besides(apart: Iterable[Manifest], reading: ReadResult) -> PodTable:
     """The pods among the objects, less those that are manifests to create."""
-    return reading.pods.with_changes(
+    return reading.pods.apply_changes(
         {key_of(m.document["metadata"]): None for m in apart if m.document["kind"] == "Pod"}
     )
 

@@ -15,7 +15,7 @@ from kschedctl.admission.hooks import NAME_LABEL
 from kschedctl.admission.unknown import is_missing
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
-from kschedctl.api.kinds import kind_in_api
+from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Namespace as StoredNamespace
 from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
@@ -105,9 +105,9 @@ def _applied(source: Source, reading: ReadResult, namespace: str | None, live: L
     """The cluster with what the files hold for it, and the manifests that they hold. Raises KschedctlError."""
     written = _written(reading)
     listed = _pods_of_lists(reading)
-    workloads = [*(entry.workload for entry in written), *(pod for pod in listed.unbound() if not exists(pod))]
+    workloads = [*(entry.workload for entry in written), *(pod for pod in listed.iter_unbound() if not exists(pod))]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
-    stored = listed.with_changes({_named(pod): pod if exists(pod) else None for pod in pods})
+    stored = listed.apply_changes({_named(pod): pod if exists(pod) else None for pod in pods})
     around, namespace = surroundings(source, reading, namespace, live)
     objects = placed(reading.objects, stored, namespace)
     cluster = cluster_of(source, reading, objects) if around is None else around.with_objects(objects)
@@ -128,7 +128,7 @@ def _written(reading: ReadResult) -> list[_Written]:
 def _pods_of_lists(reading: ReadResult) -> PodTable:
     """The pods that were read as objects alone, those of long lists: of all others there is a manifest."""
     pods = (m.document["metadata"] for m in reading.manifests if makes_pods(m.document) and m.document["kind"] == "Pod")
-    return reading.pods.with_changes({key_of(metadata): None for metadata in pods})
+    return reading.pods.apply_changes({key_of(metadata): None for metadata in pods})
 
 
 def cluster_of(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
@@ -179,7 +179,7 @@ def tell_left_out(reading: ReadResult) -> None:
 def _tell_custom_resources(reading: ReadResult) -> None:
     """Say which custom resources in the files would have pods that nobody here knows."""
     unknown = {
-        (resource.resource_kind if isinstance(resource, CustomResource) else kind_in_api(kind), resource.metadata.name)
+        (resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind), resource.metadata.name)
         for kind, objects in reading.objects.items()
         for resource in objects
         if isinstance(resource, OperatorResource) and not resource.metadata.uid
@@ -249,7 +249,7 @@ def placed(objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: s
         for kind, some in objects.items()
         if kind != "Pod"
     }
-    return others | {"Pod": pods.in_namespace(namespace or DEFAULT_NAMESPACE)}
+    return others | {"Pod": pods.with_default_namespace(namespace or DEFAULT_NAMESPACE)}
 
 
 def in_namespace(obj: Any, namespace: str | None) -> Any:

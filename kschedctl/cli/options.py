@@ -59,7 +59,7 @@ def set_verbosity(verbose: int, quiet: bool) -> None:
 def _replayed(version: str | None) -> str | None:
     """Raises ConfigurationError for a version that is not replayed."""
     if version is not None:
-        KubeVersion.supported(version)
+        KubeVersion.parse_supported(version)
     return version
 
 

@@ -12,7 +12,7 @@ from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT
-from kschedctl.api.observed.failed_creation import FAILED_CREATE, TOLD_BY
+from kschedctl.api.observed.failed_creation import FAILED_CREATE, FAILURE_SOURCES
 from kschedctl.cli.options import Scope, Source, feature_gates
 from kschedctl.cluster import ELSEWHERE, LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
 from kschedctl.errors import UsageError
@@ -42,11 +42,11 @@ WHAT_LIMITS = LiveKinds(LIMITS)
 """What the API server may refuse to create pods for."""
 WHAT_EVICTIONS_END = LiveKinds(("Job",))
 """What may fail for good when one of its pods is evicted."""
-WHAT_FAILED = LiveKinds((*TOLD_BY, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
+WHAT_FAILED = LiveKinds((*FAILURE_SOURCES, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
 """What tells of pods that could not be created, and may keep others from it."""
 WHAT_WAITS_ELSEWHERE = LiveKinds((*ELSEWHERE, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"))
 """What tells of pods that wait before kube-scheduler sees them."""
-EVERYTHING = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *TOLD_BY, *WHAT_WAITS_ELSEWHERE.kinds))))
+EVERYTHING = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *FAILURE_SOURCES, *WHAT_WAITS_ELSEWHERE.kinds))))
 
 
 class Asked(NamedTuple):
@@ -194,8 +194,8 @@ def tell(cluster: Cluster) -> None:
     """Say what should be known of a cluster before its answers are read."""
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)
-    if cluster.api_server.described:
-        log.info("kube-apiserver: %s", cluster.api_server.described)
+    if cluster.api_server.describe:
+        log.info("kube-apiserver: %s", cluster.api_server.describe)
     provenance = cluster.provenance
     if provenance is None:
         return

@@ -21,13 +21,12 @@ from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import in_context, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod, created
-from kschedctl.replay.controllers.fewer_pods import fixes_as_told, replayed, why_fewer
+from kschedctl.replay.controllers.creation_failures import unread
 from kschedctl.replay.controllers.manifests import in_files
-from kschedctl.replay.controllers.not_created import unread
-from kschedctl.replay.controllers.one_more import template_of
-from kschedctl.replay.controllers.workload_pods import of_workload, pods_of, workloads
-from kschedctl.replay.waiting_elsewhere.find import find_holding_back
+from kschedctl.replay.controllers.missing_pods import fixes_as_told, replayed, why_fewer
+from kschedctl.replay.controllers.target_pod import AskedPod, created
+from kschedctl.replay.controllers.workload_pods import of_workload, pods_of, template_of, workloads
+from kschedctl.replay.waiting_elsewhere import find_holding_back
 
 Subject = Pod | Owner
 

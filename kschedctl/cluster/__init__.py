@@ -11,23 +11,23 @@ import msgspec
 
 from kschedctl.api import admission_hooks
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import from_builtins, type_name
+from kschedctl.api.decoding import convert_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, is_named, kind_of, known_as
+from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, get_kind, is_read_name, unique_kind_name
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
-from kschedctl.api.newer_versions import fault, left_out, taken
+from kschedctl.api.newer_versions import describe_accepted, describe_skipped, find_unknown_field
 from kschedctl.api.observed.api_server import (
     AS_BY_DEFAULT,
     OPTIONAL_PLUGINS,
     OTHER_PLUGINS,
     ApiServerInstance,
-    api_server_of,
+    read_api_server,
 )
-from kschedctl.api.observed.autoscaler import AutoscalerInstance, autoscaler_of
-from kschedctl.api.operator_resources import custom_resource, may_create_pods
+from kschedctl.api.observed.autoscaler import AutoscalerInstance, read_autoscaler
+from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.versions_read import concerns, is_newer_kind
+from kschedctl.api.versions_read import is_newer_version, is_relevant_kind
 from kschedctl.errors import InputError, UsageError
 
 FIELDS = {kind.name: kind.field for kind in KINDS.values()}
@@ -157,7 +157,7 @@ class Cluster(Objects):
     api_server: ApiServerInstance = AS_BY_DEFAULT
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pods", PodTable.of(self.pods))
+        object.__setattr__(self, "pods", PodTable.from_pods(self.pods))
 
     @classmethod
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Unpack[ClusterSettings]) -> Self:
@@ -189,7 +189,7 @@ class Cluster(Objects):
         ``v1.34.1-eks-…``. Raises InputError for fields of the wrong type,
         ConfigurationError for a version that is not replayed.
         """
-        KubeVersion.supported(kube_version)
+        KubeVersion.parse_supported(kube_version)
         if not isinstance(objects, Iterable):
             raise InputError(f"expected a list of objects, got {type_name(objects)}")
         documents = list(objects)
@@ -205,8 +205,8 @@ class Cluster(Objects):
             kube_version=kube_version,
             warnings=tuple(newer),
             listed={kind: _places(by_kind.get(kind, ())) for kind in ("Node", "Pod")},
-            autoscaler=next(filter(None, map(autoscaler_of, flatten(documents))), None),
-            api_server=next(filter(None, map(api_server_of, flatten(documents))), AS_BY_DEFAULT),
+            autoscaler=next(filter(None, map(read_autoscaler, flatten(documents))), None),
+            api_server=next(filter(None, map(read_api_server, flatten(documents))), AS_BY_DEFAULT),
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
@@ -240,7 +240,7 @@ class Cluster(Objects):
 
     def unbound_pods(self) -> Iterable[api.Pod]:
         """The pods that have no node, in order."""
-        return self.pods.unbound()
+        return self.pods.iter_unbound()
 
     def with_admission_plugins(self, names: Iterable[str], told_by: str = "the caller") -> Self:
         """The cluster as if its API server had these admission plugins on besides the default ones.
@@ -258,7 +258,7 @@ class Cluster(Objects):
         changed: dict[str, Any] = {
             FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *more)) for k, more in objects.items() if k != "Pod"
         }
-        return replace(self, pods=self.pods.with_pods(_pods(objects.get("Pod", ()))), **changed)
+        return replace(self, pods=self.pods.add_or_replace(_pods(objects.get("Pod", ()))), **changed)
 
 
 def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]], dict[str, Gap], dict[str, None]]:
@@ -267,20 +267,20 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
     gaps: dict[str, Gap] = {}
     warnings: dict[str, None] = {}
     for document in flatten(documents):
-        kind, version = kind_of(document), str(document.get("apiVersion") or "")
+        kind, version = get_kind(document), str(document.get("apiVersion") or "")
         if _is_classic(document, kind):
             gaps |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
-        elif not concerns(kind, version):
-            if may_create_pods(document) and (resource := custom_resource(document)):
+        elif not is_relevant_kind(kind, version):
+            if may_create_pods(document) and (resource := build_custom_resource(document)):
                 by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
-        elif not is_named(kind, object_at(document, "metadata").get("name")):
+        elif not is_read_name(kind, object_at(document, "metadata").get("name")):
             continue
-        elif not is_newer_kind(kind, version):
+        elif not is_newer_version(kind, version):
             _convert_into(by_kind, document)
         elif gap := read_newer(kind, document, partial(_convert_into, by_kind, document)):
             gaps.setdefault(kind, gap)
         else:
-            warnings[taken(kind, version)] = None
+            warnings[describe_accepted(kind, version)] = None
     return by_kind, gaps, warnings
 
 
@@ -291,7 +291,7 @@ def _places(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
 
 
 def _convert_into(by_kind: dict[str, list[api.Struct]], document: JsonObject) -> None:
-    by_kind.setdefault(kind_of(document), []).append(convert(document))
+    by_kind.setdefault(get_kind(document), []).append(convert(document))
 
 
 def _is_classic(document: JsonObject, kind: str) -> bool:
@@ -304,7 +304,7 @@ def _is_classic(document: JsonObject, kind: str) -> bool:
 def convert(document: JsonObject, where: str = "") -> api.Struct:
     """One document as its typed struct. Raises InputError that names the object and the field."""
     try:
-        return from_builtins(without_nulls(document), KINDS[kind_of(document)].struct)
+        return convert_builtins(without_nulls(document), KINDS[get_kind(document)].struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where or describe(document)) from None
 
@@ -314,14 +314,14 @@ def read_newer(kind: str, document: JsonObject, read: Callable[[], None]) -> Gap
 
     That costs no other object. ``read`` raises InputError.
     """
-    why = fault(kind, without_nulls(document))
+    why = find_unknown_field(kind, without_nulls(document))
     try:
         if not why:
             read()
             return None
     except InputError as error:
         why = error.what
-    return Gap(left_out(str(document["apiVersion"]), why))
+    return Gap(describe_skipped(str(document["apiVersion"]), why))
 
 
 def describe(document: JsonObject) -> str:
@@ -357,14 +357,14 @@ def _listed(documents: Iterable[JsonObject]) -> Iterator[str]:
     for document in documents:
         kind = str(document.get("kind", ""))
         if kind == "List":
-            yield from (kind_of(item) for item in flatten([document]))
+            yield from (get_kind(item) for item in flatten([document]))
         elif kind.endswith("List"):
-            yield known_as(kind.removesuffix("List"), str(document.get("apiVersion", "")))
+            yield unique_kind_name(kind.removesuffix("List"), str(document.get("apiVersion", "")))
 
 
 def _pods(pods: Iterable[Any]) -> PodTable:
     """A missing namespace is ``default``."""
-    return PodTable.of(pods).in_namespace(DEFAULT_NAMESPACE)
+    return PodTable.from_pods(pods).with_default_namespace(DEFAULT_NAMESPACE)
 
 
 def _unique(kind: str, of_kind: Iterable[Any]) -> Sequence[object]:

@@ -12,10 +12,10 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.container_states import CONTAINER_STATES
-from kschedctl.api.labels import SelectorError, from_label_selector
+from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import Condition, LabelSelector, Struct
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
-from kschedctl.api.times import seconds_of_duration
+from kschedctl.api.times import parse_duration
 from kschedctl.errors import InputError
 
 Unsigned = Annotated[int, msgspec.Meta(ge=0)]
@@ -144,7 +144,7 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
     @property
     def seconds(self) -> float | None:
         """The least age of a pod. Raises InputError."""
-        return None if self.min_pod_age is None else seconds_of_duration(self.min_pod_age)
+        return None if self.min_pod_age is None else parse_duration(self.min_pod_age)
 
     def faults(self) -> Iterator[Fault]:
         threshold, said = self.priority_threshold, self.pod_protections
@@ -382,7 +382,7 @@ def one_of(field: str, values: Collection[str], known: Collection[str], once: bo
 
 def faults_of_selector(field: str, selector: LabelSelector | None) -> Iterator[Fault]:
     try:
-        from_label_selector(selector)
+        selector_from_api(selector)
     except SelectorError as error:
         yield Fault(field, error.what)
 

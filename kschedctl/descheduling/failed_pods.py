@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
-from kschedctl.api.container_states import ContainersTold
+from kschedctl.api.container_states import NotableContainers
 from kschedctl.api.objects import ContainerState, Pod
 from kschedctl.descheduling.arguments import RemoveFailedPodsArgs
 from kschedctl.descheduling.plugin import DeschedulerPlugin
@@ -69,5 +69,5 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         )
         return ends.astype(np.bool_)
 
-    def _states(self, told: ContainersTold) -> Iterator[ContainerState]:
-        return (status.state for status in told.chosen(self.arguments.including_init_containers))
+    def _states(self, told: NotableContainers) -> Iterator[ContainerState]:
+        return (status.state for status in told.select(self.arguments.including_init_containers))

@@ -7,7 +7,7 @@ from operator import itemgetter
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
-from kschedctl.api.container_states import ContainersTold
+from kschedctl.api.container_states import NotableContainers
 from kschedctl.api.objects import Condition, Pod
 from kschedctl.descheduling.arguments import PodLifeTimeArgs
 from kschedctl.descheduling.evictions import EvictionResult
@@ -58,9 +58,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
             return np.ones(len(self.seen.came), np.bool_)
         return in_states(self.seen, states, self._tells_state, reasons=True)
 
-    def _tells_state(self, told: ContainersTold) -> bool:
+    def _tells_state(self, told: NotableContainers) -> bool:
         arguments = self.arguments
-        chosen = told.chosen(arguments.including_init_containers, arguments.including_ephemeral_containers)
+        chosen = told.select(arguments.including_init_containers, arguments.including_ephemeral_containers)
         parts = (part for status in chosen for part in (status.state.waiting, status.state.terminated))
         return any(part is not None and part.reason in arguments.states for part in parts)
 
@@ -71,7 +71,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         if not codes:
             return np.ones(len(self.seen.came), np.bool_)
         ends = self.seen.by_containers(
-            lambda told: any(s.state.terminated and s.state.terminated.exit_code in codes for s in told.chosen(init))
+            lambda told: any(s.state.terminated and s.state.terminated.exit_code in codes for s in told.select(init))
         )
         return ends.astype(np.bool_)
 

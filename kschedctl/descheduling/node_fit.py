@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Position, Rows
-from kschedctl.api.labels import Selector, SelectorError, from_label_selector
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.labels import Selector, SelectorError, selector_from_api
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
@@ -51,7 +51,7 @@ class NodeFit:
     def allowed(self, number: int) -> Bools:
         """(N,): the nodes that the node selector and the required node affinity of an info allow."""
         if number not in self._allowed:
-            required = required_node_affinity(self._seen.infos[number].spec)
+            required = compile_required_node_affinity(self._seen.infos[number].spec)
             self._allowed[number] = allowed(self._view.nodes, required)
         return self._allowed[number]
 
@@ -110,7 +110,7 @@ def _terms(pod: Pod) -> list[tuple[PodAffinityTerm, Selector]]:
     known = []
     for term in anti_affinity_terms(pod):
         try:
-            known.append((term, from_label_selector(term.label_selector)))
+            known.append((term, selector_from_api(term.label_selector)))
         except SelectorError:
             break
     return known

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from kschedctl.api.decoding import fields_not_in, from_builtins
+from kschedctl.api.decoding import convert_builtins, iter_unknown_fields
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
@@ -141,7 +141,7 @@ def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolic
     _check_version(document, where)
     without = without_nulls(document)
     read = _decoded(without, _Document, where)
-    unknown = (path for path, _ in fields_not_in(without, _Document, NEWEST_MINOR))
+    unknown = (path for path, _ in iter_unknown_fields(without, _Document, NEWEST_MINOR))
     limits = EvictionLimitsOfPolicy(
         read.max_no_of_pods_to_evict_per_node,
         read.max_no_of_pods_to_evict_per_namespace,
@@ -174,7 +174,7 @@ def _check_version(document: JsonObject, where: str) -> None:
 def _decoded(document: object, into: type[T], where: str) -> T:
     """Raises InputError for a wrong type."""
     try:
-        return from_builtins(document, into)
+        return convert_builtins(document, into)
     except msgspec.ValidationError as error:
         what, _, path = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
         raise InputError(what[:1].lower() + what[1:], where=_at(where, path.lstrip("."))) from None
@@ -216,7 +216,7 @@ def _arguments(config: _PluginConfig, where: str) -> PluginArguments:
         raise InputError(f'unknown plugin "{config.name}"', where=f"{where}.name", hint=_known(config.name, PLUGINS))
     at = f"{where}.args"
     read = _decoded(config.args, known.arguments, at)
-    for path, _ in fields_not_in(config.args, known.arguments, NEWEST_MINOR):
+    for path, _ in iter_unknown_fields(config.args, known.arguments, NEWEST_MINOR):
         names = [field.encode_name for field in msgspec.structs.fields(known.arguments)]
         hint = "" if "." in path or "[" in path else _known(path, names)
         raise InputError(f'unknown field "{path}" of {config.name}', where=at, hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.arrays import Rows
-from kschedctl.api.container_states import ContainersTold
+from kschedctl.api.container_states import NotableContainers
 from kschedctl.descheduling.arguments import RemovePodsHavingTooManyRestartsArgs
 from kschedctl.descheduling.plugin import DeschedulerPlugin
 from kschedctl.descheduling.states import in_states
@@ -36,9 +36,9 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
     def _restarts(self) -> Rows:
         """(P,): how often the containers of each pod have restarted."""
         init = self.arguments.including_init_containers
-        return self.seen.by_containers(lambda told: sum(status.restart_count for status in told.chosen(init)))
+        return self.seen.by_containers(lambda told: sum(status.restart_count for status in told.select(init)))
 
-    def _is_waiting(self, told: ContainersTold) -> bool:
+    def _is_waiting(self, told: NotableContainers) -> bool:
         """Whether a container waits for one of the states."""
-        chosen = told.chosen(self.arguments.including_init_containers)
+        chosen = told.select(self.arguments.including_init_containers)
         return any(s.state.waiting is not None and s.state.waiting.reason in self.arguments.states for s in chosen)

@@ -14,8 +14,8 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.columns import NO_TIME
-from kschedctl.api.container_states import ContainersTold
-from kschedctl.api.labels import EVERYTHING, Selector, from_label_selector
+from kschedctl.api.container_states import NotableContainers
+from kschedctl.api.labels import EVERYTHING, Selector, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod
 from kschedctl.descheduling.arguments import ChosenNamespaces
 from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
@@ -70,17 +70,17 @@ class SeenPods:
         """(T,): the infos of pods for which it holds."""
         return self.view.pods.where(lambda info: predicate(info.pod))
 
-    def by_containers(self, measure: Callable[[ContainersTold], int]) -> Rows:
+    def by_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
         """(P,): a measure of what the containers of each pod tell; those of pods that came by an eviction are new."""
         column = self.view.pods.objects.table.columns.containers
-        values = np.array([measure(ContainersTold.read(text)) for text in column.values], np.int64)
-        return np.where(self.came, measure(ContainersTold()), values[column.codes][self.view.pods.objects.rows])
+        values = np.array([measure(NotableContainers.from_text(text)) for text in column.values], np.int64)
+        return np.where(self.came, measure(NotableContainers()), values[column.codes][self.view.pods.objects.rows])
 
     def chosen(self, namespaces: ChosenNamespaces | None, labels: LabelSelector | None) -> Bools:
         """(T,): the infos of pods in these namespaces with such labels."""
         said = namespaces or ChosenNamespaces()
         scope = frozenset(said.include) if said.include else None
-        selector = EVERYTHING if labels is None else from_label_selector(labels)
+        selector = EVERYTHING if labels is None else selector_from_api(labels)
         selected = self.view.pods.matching(selector, scope)
         if not said.exclude:
             return selected

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.container_states import ContainersTold
+from kschedctl.api.container_states import NotableContainers
 from kschedctl.descheduling.seen_pods import SeenPods
 
 RUNNING = "Running"
@@ -16,7 +16,7 @@ RUNNING = "Running"
 def in_states(
     seen: SeenPods,
     states: Collection[str],
-    told: Callable[[ContainersTold], bool],
+    told: Callable[[NotableContainers], bool],
     *,
     reasons: bool = False,
 ) -> Bools:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from kschedctl.api.arrays import Ints, Position
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.replay.controllers.asked_pod import groups_of
+from kschedctl.replay.controllers.target_pod import groups_of
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.settling import pending
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -142,7 +142,7 @@ def _may_fit(simulation: Simulation, position: Position, info: PodInfo, rows: In
     if framework is None or not {plugin.name for plugin in framework.at("filter")} >= ON_A_NODE:
         return True
     view = simulation.view
-    taken = allowed(view.nodes, required_node_affinity(info.spec))[rows]
+    taken = allowed(view.nodes, compile_required_node_affinity(info.spec))[rows]
     taken &= tolerated(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
     for resource, amount in info.incoming_requests.items():
         column = view.resources.get(resource)

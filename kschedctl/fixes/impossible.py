@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.resource_names import CPU, alike, readable
+from kschedctl.api.resource_names import CPU, format_amount, format_in_one_unit
 from kschedctl.fixes.search import RemedySearch
 from kschedctl.fixes.targets import nodes_to_try
 from kschedctl.fixes.trial.machine_sizes import is_plausible
@@ -83,14 +83,14 @@ def _short(fact: Insufficient, doubted: bool = False) -> str:
     if name == CPU:
         have, want, short = (f"{milli / 1000:g}" for milli in (most, asked, asked - most))
     else:
-        want, have, short = alike(name, asked, most, asked - most)
+        want, have, short = format_in_one_unit(name, asked, most, asked - most)
     wrong = doubted and not is_plausible(name, asked, most)
     looks_wrong = "; no machine that is known here is that large, so the request looks wrong" * wrong
     return f"no node is large enough: the largest has {have} of the {want} {name} asked, short by {short}{looks_wrong}"
 
 
 def _written(name: str, amount: int) -> str:
-    return f"{amount / 1000:g}" if name == CPU else readable(name, amount)
+    return f"{amount / 1000:g}" if name == CPU else format_amount(name, amount)
 
 
 def _not_preempting(search: RemedySearch) -> Iterator[str]:

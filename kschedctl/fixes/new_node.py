@@ -10,7 +10,7 @@ from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy

@@ -32,7 +32,7 @@ def count_waiting_pods(
     waiting = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
     if not waiting or waiting > MOST_WAITING:
         return new_node
-    cluster = replace(cluster, pods=cluster.pods.with_changes({key: as_refused(pod)}))
+    cluster = replace(cluster, pods=cluster.pods.apply_changes({key: as_refused(pod)}))
     growth = grow(cluster, autoscaler, most_loops=MOST_LOOPS)
     if not growth.nodes:
         return new_node

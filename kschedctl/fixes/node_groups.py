@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kschedctl.api.json_values import JsonObject, object_at, objects_at, text_at
 from kschedctl.api.machines import MachinePool, MachineTemplateOwner
 from kschedctl.api.objects import Pod, Taint
-from kschedctl.api.pod_requests import pod_requests
+from kschedctl.api.pod_requests import compute_pod_requests
 from kschedctl.api.resource_names import is_extended
 from kschedctl.autoscaling.node_groups.machines import CLUSTER_API, OPENSHIFT
 from kschedctl.cluster import Cluster
@@ -167,7 +167,7 @@ def is_of_kubernetes(key: str) -> bool:
 def _missing_devices(id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod) -> dict[str, str] | None:
     """Return the extended resources that the template lacks, or None if nothing hints that its nodes have them."""
     offered = object_at(object_at(template, "status"), "allocatable")
-    requests = {name: amount.value() for name, amount in pod_requests(pod).items() if is_extended(name)}
+    requests = {name: amount.value() for name, amount in compute_pod_requests(pod).items() if is_extended(name)}
     missing = {name: str(amount) for name, amount in requests.items() if amount and name not in offered}
     taints = objects_at(template, "spec", "taints")
     known = [Taint(*(text_at(taint, key) for key in ("key", "value", "effect"))) for taint in taints]
@@ -182,7 +182,7 @@ def is_named_alike(pod: Pod, group: JsonObject) -> bool:
     taints = objects_at(template, "spec", "taints")
     words = [str(group["id"]), *map(str, labels.values()), *(text_at(taint, "value") for taint in taints)]
     wanted = [value for each in iter_wanted_labels(pod) for values in each.values() for value in values]
-    wanted += [name.rpartition("/")[2] for name in pod_requests(pod) if is_extended(name)]
+    wanted += [name.rpartition("/")[2] for name in compute_pod_requests(pod) if is_extended(name)]
     return any(word and (word in value or value in word) for word in words for value in wanted if len(value) > 1)
 
 

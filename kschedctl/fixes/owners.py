@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.immutable import is_updated
 from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
 from kschedctl.replay import kubectl
@@ -64,7 +64,7 @@ def _created_anew(patch: JsonObject, kind: str) -> JsonObject:
 
 def owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPatch:
     """From the pod as it was read, and as it should be; ``waiting``: those of its pods that this is for."""
-    owner = owner_of(before)
+    owner = find_owner(before)
     old, new = (_template(pod, owner) for pod in (before, after))
     patch: JsonObject = strategic_patch(old, new)
     patch = of_template(owner.kind, patch)

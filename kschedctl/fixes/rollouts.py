@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
-from kschedctl.api.observed.failed_creation import in_brief
-from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, owner_of
+from kschedctl.api.observed.failed_creation import shorten_api_message
+from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, find_owner
 from kschedctl.api.workloads import (
     NEW,
     DaemonSet,
@@ -26,7 +26,7 @@ from kschedctl.api.workloads import (
     RollingUpdate,
     StatefulSet,
     UpdateStrategy,
-    pinned_to,
+    pin_to_node,
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
@@ -34,13 +34,12 @@ from kschedctl.fixes.ranking import Ranked
 from kschedctl.fixes.trial.trials import RemedyTrial, changed_cluster
 from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.changed_workloads import Existing, first_to_go
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.one_more import ORDINAL_LABELS, controls
-from kschedctl.replay.controllers.rollout import Rollout, renamed, roll_out
-from kschedctl.replay.controllers.rollout_creation import RolloutCreation
-from kschedctl.replay.controllers.rollout_limits import Change, set_pace, slot
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.plan_change import Existing, first_to_go
+from kschedctl.replay.controllers.remaining_quotas import claims_within_quotas
+from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, renamed, roll_out
+from kschedctl.replay.controllers.workload_change import Change, set_pace, slot
+from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS, controls
 from kschedctl.replay.edits import added, with_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.placements import eviction_chain, evictions
@@ -111,7 +110,7 @@ def changes_template(trial: RemedyTrial) -> bool:
 
 
 def _replayed(trial: RemedyTrial, manifest: Struct | None) -> RolledOut | None:
-    owner, own = owner_of(trial.own), ObjectKey.of(trial.own)
+    owner, own = find_owner(trial.own), ObjectKey.of(trial.own)
     alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
     if alone and not trial.victims:
         return None
@@ -226,7 +225,7 @@ def _set_pace(change: Change, workload: Struct | None) -> None:
 
 def _new(template: Pod, old: Pod, number: int) -> Pod:
     """The pod that comes for an old one, as its controller creates it."""
-    owner, meta = owner_of(template), old.metadata
+    owner, meta = find_owner(template), old.metadata
     labels = dict(template.metadata.labels)
     labels |= {name: NEW for name in (TEMPLATE_HASH, REVISION) if name in labels and owner.kind not in KEEPS_OTHERS}
     labels |= {name: meta.labels[name] for name in ORDINAL_LABELS if name in meta.labels}
@@ -247,7 +246,7 @@ def _spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
     """Without a node and what admission sets; a DaemonSet's pod for its node, a StatefulSet's with its own claims."""
     spec = replace(spec, node_name="", priority=None, preemption_policy=None)
     if owner.kind == "DaemonSet":
-        return replace(spec, affinity=pinned_to(spec.affinity, slot(old)))
+        return replace(spec, affinity=pin_to_node(spec.affinity, slot(old)))
     if owner.kind != "StatefulSet":
         return spec
     volumes = list(spec.volumes)
@@ -284,7 +283,7 @@ def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler, deleted: Seq
     if any(eviction.victim in own for eviction in simulation.evictions):
         return rolled_out._replace(refused="its rollout evicts pods of its own")
     if rollout.refused is not None:
-        return rolled_out._replace(refused=f"its pods are not created: {in_brief(creation.words[0])}")
+        return rolled_out._replace(refused=f"its pods are not created: {shorten_api_message(creation.words[0])}")
     if rollout.old or rollout.coming:
         return rolled_out._replace(refused=f"its rollout gets {rollout.said}")
     if placed < min(before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:

@@ -8,8 +8,7 @@ from kschedctl.api.objects import Pod, Toleration
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import is_counted
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.other_priority import as_if
+from kschedctl.replay.controllers.target_pod import AskedPod, as_if
 from kschedctl.replay.edits import find_nodes
 from kschedctl.scheduler.scheduler import Scheduler
 

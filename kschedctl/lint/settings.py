@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.errors import ConfigurationError, InputError
 from kschedctl.lint.framework.rule import RuleProfile, Severity
@@ -43,13 +43,13 @@ class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
 def parse_settings(document: object, where: str) -> ProjectSettings:
     """The settings in a parsed document. Raises InputError that names the field."""
     try:
-        settings = from_builtins(document, ProjectSettings)
+        settings = convert_builtins(document, ProjectSettings)
     except msgspec.ValidationError as error:
         what, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where) from None
     if settings.lint.kube_version is not None:
         try:
-            KubeVersion.supported(settings.lint.kube_version)
+            KubeVersion.parse_supported(settings.lint.kube_version)
         except ConfigurationError as error:
             raise InputError(error.what, where=f"{where}, lint.kube-version", hint=error.hint) from None
     return settings

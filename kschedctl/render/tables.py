@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import TypeVar
 
-from kschedctl.api.resource_names import CPU, readable
+from kschedctl.api.resource_names import CPU, format_amount
 from kschedctl.render.page import (
     Cell,
     Marked,
@@ -116,12 +116,12 @@ def rounded(name: str, amount: int) -> str:
     if name == CPU:
         return f"{amount // 1000:,}" if amount >= 1_000_000 else f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
     shifts = ((50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"))
-    for shift, unit in shifts if readable(name, 1 << 40).endswith("Ti") else ():
+    for shift, unit in shifts if format_amount(name, 1 << 40).endswith("Ti") else ():
         if amount >= 10 << shift:
             return f"{amount >> shift:,}{unit}"
         if amount >= 1 << shift and not amount * 10 % (1 << shift):
             return f"{amount / (1 << shift):g}{unit}"
-    text = readable(name, amount)
+    text = format_amount(name, amount)
     return f"{int(text):,}" if text.isdecimal() else text
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from kschedctl.api.copying import replace
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Node, Pod, Taint
-from kschedctl.api.ownership import owner_of
-from kschedctl.api.tolerations import UNSCHEDULABLE
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.snapshot.node_order import zone_key
@@ -20,7 +20,7 @@ from kschedctl.snapshot.node_order import zone_key
 
 def with_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
     """The cluster with pods put in the place of those of their (namespace, name), or taken out where it is None."""
-    return replace(cluster, pods=cluster.pods.with_changes(changes))
+    return replace(cluster, pods=cluster.pods.apply_changes(changes))
 
 
 def added(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
@@ -34,7 +34,7 @@ def pods_where(cluster: Cluster, predicate: Callable[[Pod], bool], *, ended: boo
     def wanted(pod: Pod) -> bool:
         return (ended or not pod.terminated) and predicate(pod)
 
-    return [cluster.pods[row] for row in cluster.pods.rows_where(wanted).tolist()]
+    return [cluster.pods[row] for row in cluster.pods.find_rows(wanted).tolist()]
 
 
 def with_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Cluster:
@@ -45,12 +45,12 @@ def with_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Clust
 
 def is_made_again(pod: Pod) -> bool:
     """Whether somebody makes the pod anew once it is gone: not a bare or a static one, nor one that is deleted."""
-    return owner_of(pod).kind not in ("Node", "Pod") and pod.metadata.deletion_timestamp is None
+    return find_owner(pod).kind not in ("Node", "Pod") and pod.metadata.deletion_timestamp is None
 
 
 def returns(pod: Pod) -> bool:
     """Whether somebody makes the pod anew once its node is gone: not a DaemonSet's pod, which belongs to the node."""
-    return is_made_again(pod) and owner_of(pod).kind != "DaemonSet"
+    return is_made_again(pod) and find_owner(pod).kind != "DaemonSet"
 
 
 def pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
@@ -107,12 +107,12 @@ def cordoned(cluster: Cluster, names: Collection[str]) -> Cluster:
 
 def cordoned_node(node: Node) -> Node:
     """The node, which takes no more pods."""
-    return _tainted(_schedulable(node, False), [UNSCHEDULABLE], [])
+    return _tainted(_schedulable(node, False), [UNSCHEDULABLE_TAINT], [])
 
 
 def uncordoned(cluster: Cluster, names: Collection[str]) -> Cluster:
     """The cluster with nodes that take pods again."""
-    return changed(cluster, names, lambda node: _tainted(_schedulable(node, True), [], [UNSCHEDULABLE]))
+    return changed(cluster, names, lambda node: _tainted(_schedulable(node, True), [], [UNSCHEDULABLE_TAINT]))
 
 
 def tainted(cluster: Cluster, names: Collection[str], taints: Iterable[Taint], removed: Iterable[Taint]) -> Cluster:

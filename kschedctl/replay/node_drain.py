@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kschedctl.api.arrays import Position
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.order_of_return import order_of_return
+from kschedctl.replay.return_order import order_of_return
 from kschedctl.replay.settling import come_back
 from kschedctl.reports.drained_pods import BlockedPod, MovedPod
 from kschedctl.reports.not_created import NotCreated
@@ -28,7 +28,7 @@ def moved_pods(draining: Draining) -> Iterator[MovedPod]:
     for position, outcome in draining.outcomes.items():
         if outcome.row >= 0 and position not in returned:
             pod = pods[position]
-            yield MovedPod(pod.key, str(owner_of(pod)), pod.spec.node_name, names[outcome.row], outcome.tied)
+            yield MovedPod(pod.key, str(find_owner(pod)), pod.spec.node_name, names[outcome.row], outcome.tied)
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Draining:
         self._evictions = self.evictions or Evictions(self.simulation)
         for name in self.nodes:
             for position in view.pods_on(view.nodes.index[name]):
-                if owner_of(view.pods.objects[position]).kind in STAYING:
+                if find_owner(view.pods.objects[position]).kind in STAYING:
                     self.staying += 1
                 else:
                     self.evictable[position] = None
@@ -110,7 +110,7 @@ class Draining:
         return [
             BlockedPod(
                 pod=pods[position].key,
-                workload=str(owner_of(pods[position])),
+                workload=str(find_owner(pods[position])),
                 node=pods[position].spec.node_name,
                 why=why,
                 budgets=self._evictions.budgets_of(position),

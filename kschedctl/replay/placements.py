@@ -10,7 +10,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Ints, Position, Row
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.reports.eviction_chain import EvictionChain
@@ -82,7 +82,7 @@ def pending_groups(
     for outcome in outcomes:
         if outcome.row < 0:
             pod = simulation.view.pods.objects[outcome.position]
-            workload = workloads.get(pod.key) or str(owner_of(pod))
+            workload = workloads.get(pod.key) or str(find_owner(pod))
             waiting = _waiting(simulation, outcome) if queues else NOWHERE
             groups.setdefault((workload, outcome.verdict, outcome.message, waiting), []).append(pod)
     classes = MissingStorageClasses(simulation.view.cluster) if groups else None
@@ -124,7 +124,7 @@ def retried_groups(
     for outcome in outcomes:
         if labels := simulation.retried.get(outcome.position):
             pod = simulation.view.pods.objects[outcome.position]
-            key = workloads.get(pod.key) or str(owner_of(pod)), _waiting(simulation, outcome)
+            key = workloads.get(pod.key) or str(find_owner(pod)), _waiting(simulation, outcome)
             groups.setdefault(key, []).append(pod.key)
             after.setdefault(key, Counter()).update(labels)
     return tuple(RetriedPods(key[0], tuple(pods), dict(after[key]), *key[1]) for key, pods in groups.items())
@@ -175,7 +175,7 @@ def _evicted(simulation: Simulation, eviction: Eviction, evicted_next_from: Row 
         node=names[eviction.row],
         by=pods.objects[eviction.preemptor].key,
         priority=pods.infos[pods.info[victim]].priority,
-        workload=str(owner_of(pods.objects[victim])),
+        workload=str(find_owner(pods.objects[victim])),
         budgets=simulation.budgets.of(victim),
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",

@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position, positions_of
+from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.job_limits import job_would_fail
+from kschedctl.replay.controllers.eviction import job_would_fail
 from kschedctl.replay.edits import is_made_again, with_pods
 from kschedctl.replay.unknown import of_simulation
 from kschedctl.reports.unknown import UnknownKind
@@ -42,7 +42,7 @@ def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = 
     def recreation(position: Position) -> Recreation:
         if position in scaled_down or not _is_recreated(simulation, position):
             return Recreation.NEVER
-        kind = owner_of(view.pods.objects[position]).kind
+        kind = find_owner(view.pods.objects[position]).kind
         return Recreation.WHEN_GONE if kind in ONE_PER_SLOT else Recreation.AT_ONCE
 
     simulation.recreation = recreation
@@ -97,7 +97,7 @@ class Unexplained:
 def pending(simulation: Simulation) -> list[Position]:
     """The pods that came without a node, still wait for one and are there to stay."""
     pods, gone = simulation.view.pods, simulation.gone
-    idle = (position for position in positions_of(simulation.view.node < 0) if position not in gone)
+    idle = (position for position in find_positions(simulation.view.node < 0) if position not in gone)
     return [position for position in idle if _waits(pods.objects[position])]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Amounts
 from kschedctl.api.objects import Node
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.errors import InputError
 from kschedctl.snapshot.nodes import NodeColumns
@@ -81,7 +81,7 @@ class Demands:
 def offered(node: Node) -> dict[str, int]:
     """What a node offers; millicores, bytes or units. Raises InputError."""
     try:
-        return amounts(quantities(node.status.allocatable))
+        return amounts(parse_quantities(node.status.allocatable))
     except QuantityError as error:
         where = f"Node {node.metadata.name}, status.allocatable"
         raise InputError(error.what, where=where, hint=error.hint) from None

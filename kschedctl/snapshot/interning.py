@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Ints, Rows
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
-from kschedctl.api.pod_table import PodTable, identity
+from kschedctl.api.pod_table import PodTable, digest
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -65,7 +65,7 @@ class DistinctInfos(Sequence[PodInfo]):
         known: dict[bytes, int] = {}
         with_claims = [number for number, template in enumerate(self.templates) if template.spec.resource_claims]
         return {
-            number: known.setdefault(identity(_unnamed(self._pods[int(self.rows[number])])), number)
+            number: known.setdefault(digest(_unnamed(self._pods[int(self.rows[number])])), number)
             for number in with_claims
         }
 

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 from kschedctl.api import resource_names as names
-from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import Pod, PodAffinity, PodAffinityTerm
-from kschedctl.api.pod_requests import Options, Quantities, is_sidecar, pod_level_requests_set, pod_requests
+from kschedctl.api.pod_requests import Options, Quantities, compute_pod_requests, has_pod_level_requests, is_sidecar
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 
@@ -60,7 +60,7 @@ class AffinityTerm(NamedTuple):
         ``replaced``: they take the selector's place, as documented. Upstream since 1.34 keeps it and matches it against
         no labels.
         """
-        if self.namespace_selector.empty:
+        if self.namespace_selector.selects_everything:
             return self
         selected = {name for name, labels in namespaces.items() if self.namespace_selector.matches(labels)}
         left = NOTHING if replaced else self.namespace_selector
@@ -110,7 +110,7 @@ class PodInfo:
     def nonzero_requests(self) -> dict[str, int]:
         """Resource -> amount, where containers that request no cpu or memory count with a default."""
         missing: Mapping[str, Quantity] = DEFAULT_REQUESTS
-        if self.options.pod_level and pod_level_requests_set(self.pod):
+        if self.options.pod_level and has_pod_level_requests(self.pod):
             missing = {name: q for name, q in DEFAULT_REQUESTS.items() if name not in self.requests}
         return self.amounts(self.options._replace(non_missing=missing)) if missing else self.requests
 
@@ -122,7 +122,7 @@ class PodInfo:
     def amounts(self, options: Options) -> dict[str, int]:
         """The requests under other options, as integers. Raises InputError that names the pod."""
         try:
-            return amounts(pod_requests(self.pod, options))
+            return amounts(compute_pod_requests(self.pod, options))
         except QuantityError as error:
             raise InputError(error.what, where=f"Pod {self.pod.key}", hint=error.hint) from None
 
@@ -190,9 +190,9 @@ class PodInfo:
                 namespaces=frozenset(term.namespaces)
                 if term.namespaces or term.namespace_selector is not None
                 else frozenset((self.namespace,)),
-                selector=from_label_selector(term.label_selector),
+                selector=selector_from_api(term.label_selector),
                 topology_key=term.topology_key,
-                namespace_selector=from_label_selector(term.namespace_selector),
+                namespace_selector=selector_from_api(term.namespace_selector),
                 weight=weight,
             )
             for term, weight in terms

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Ints
 from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod
-from kschedctl.api.pod_table import identity
+from kschedctl.api.pod_table import digest
 from kschedctl.snapshot.interning import DistinctInfos
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
@@ -232,7 +232,7 @@ def _request_key(pod: Pod) -> bytes:
         for s in (*status.container_statuses, *status.init_container_statuses)
         if s.resources is not None or s.allocated_resources
     }
-    return identity(
+    return digest(
         (
             [(c.resources, statuses.get(c.name)) for c in spec.containers],
             [(c.resources, statuses.get(c.name), c.restart_policy) for c in spec.init_containers],

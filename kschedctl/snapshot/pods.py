@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Position, Rows
-from kschedctl.api.columns import TextColumn, microseconds_of
-from kschedctl.api.gangs import GangKey, gangs_of
+from kschedctl.api.columns import TextColumn, column_to_microseconds
+from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
@@ -91,7 +91,7 @@ class PodColumns:
     def position(self, key: str) -> Position | None:
         """The position of ``namespace/name``, the first of one name, found without the ``index`` of all."""
         namespace, _, name = key.partition("/")
-        row = self.objects.table.row(namespace, name)
+        row = self.objects.table.find_row(namespace, name)
         if row is None:
             return None
         stored = int(np.searchsorted(self.objects.rows[: len(self.objects.table)], row))
@@ -109,12 +109,12 @@ class PodColumns:
 
     def _moments(self, column: TextColumn, field: str) -> npt.NDArray[np.int64]:
         table = self.objects.table
-        return microseconds_of(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
+        return column_to_microseconds(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
 
     @cached_property
     def nominations(self) -> list[int]:
         """The positions of the pods of which the status names a node that was nominated for them."""
-        promised = self.objects.table.rows_where(lambda template: bool(template.status.nominated_node_name))
+        promised = self.objects.table.find_rows(lambda template: bool(template.status.nominated_node_name))
         return np.flatnonzero(np.isin(self.objects.rows, promised)).tolist() if len(promised) else []
 
     def with_infos(self, selected: Bools) -> npt.NDArray[np.int64]:
@@ -148,7 +148,7 @@ class PodColumns:
         """Gang of another project -> the positions of the pods that say that they are of it, in order."""
         templates: dict[GangKey, list[int]] = {}
         for number, template in enumerate(self.objects.table.templates):
-            for key in gangs_of(template):
+            for key in find_gangs(template):
                 templates.setdefault(key, []).append(number)
         if not templates:
             return {}

@@ -88,7 +88,7 @@ class Snapshot:
     @classmethod
     def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
-        chosen = cluster.pods.ended() if settings.ended else cluster.pods.alive()
+        chosen = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
         pods = PodColumns.of(chosen, lambda pod: settings.stored(pod, cluster), settings.requests)
         return cls(cluster, settings, nodes, pods, pods.nodes(nodes.index), Demands(nodes, pods))
 

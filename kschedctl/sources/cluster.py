@@ -44,7 +44,7 @@ class Cluster(cluster.Cluster):
         """
         from kschedctl.sources.read import load_configuration_file, read  # noqa: PLC0415 - not all clusters are files
 
-        KubeVersion.supported(kube_version)
+        KubeVersion.parse_supported(kube_version)
         files = read([os.fspath(path) for path in paths], recursive=recursive)
         if config is not None and not isinstance(config, Mapping):
             config = load_configuration_file(os.fspath(config))
@@ -82,7 +82,7 @@ class Cluster(cluster.Cluster):
         from kschedctl.sources.live.reading import Wishes, read_live  # noqa: PLC0415
 
         if kube_version is not None:
-            KubeVersion.supported(kube_version)
+            KubeVersion.parse_supported(kube_version)
         connection = connect(Access(kubeconfig=kubeconfig, context=context))
         return cls._made_of(
             read_live(connection, Wishes(kube_version=kube_version, namespace=namespace, cache=cache)).cluster()
@@ -98,7 +98,7 @@ class Cluster(cluster.Cluster):
         from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
 
         if kube_version is not None:
-            KubeVersion.supported(kube_version)
+            KubeVersion.parse_supported(kube_version)
         archive = read_archive(os.fspath(path))
         return cls._made_of(
             archive if kube_version is None else replace(archive, kube_version=kube_version, warnings=())

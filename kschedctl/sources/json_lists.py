@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.api_versions import group_of
-from kschedctl.api.decoding import json_decoder
+from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.kinds import known_as
+from kschedctl.api.kinds import unique_kind_name
 from kschedctl.api.observed import api_server, autoscaler
 from kschedctl.api.observed.command_lines import ContainerOwner
 from kschedctl.api.operator_resources import is_custom_group
-from kschedctl.api.versions_read import is_newer_kind
+from kschedctl.api.versions_read import is_newer_version
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.documents import decoded
@@ -46,9 +46,9 @@ _SPACE = re.compile(r"\s*")
 _AFTER_ITEM = re.compile(r"\s*(?:(,)\s*|\])")
 AUTOSCALER, _ITS_FLAG = autoscaler.PROGRAM.encode(), b"--cloud-provider"
 API_SERVER, _ITS_FLAGS = api_server.PROGRAM.encode(), tuple(f"--{name}".encode() for name in api_server.FLAGS)
-_container_owners = json_decoder(list[ContainerOwner])
-_type_meta = json_decoder(TypeMeta)
-_raw_items = json_decoder(list[msgspec.Raw])
+_container_owners = get_json_decoder(list[ContainerOwner])
+_type_meta = get_json_decoder(TypeMeta)
+_raw_items = get_json_decoder(list[msgspec.Raw])
 _scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 
@@ -62,7 +62,7 @@ class ListReader:
         meta = self._parse(self._head + b'"items":[]}', place)
         self._kind = meta.get("kind", "").removesuffix("List")
         self._version = meta.get("apiVersion", "") if self._kind else ""
-        self._known = known_as(self._kind, self._version)
+        self._known = unique_kind_name(self._kind, self._version)
         self._wanted = not self._kind or collector.wanted(self._known, self._version, place)
         self._index = 0
         self._new_fields = NewFields(self._tell_new_fields)
@@ -93,7 +93,7 @@ class ListReader:
             self._collector.skipped[self._kind] += skipped
             self._index += skipped
             return
-        if is_newer_kind(self._known, self._version):
+        if is_newer_version(self._known, self._version):
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
         try:
@@ -112,10 +112,10 @@ class ListReader:
         collector = self._collector
         if collector.autoscaler is None and AUTOSCALER in array and _ITS_FLAG in array:
             with suppress(*_UNDECODABLE):
-                collector.autoscaler = autoscaler.autoscaler_in(_container_owners.decode(array), self._kind)
+                collector.autoscaler = autoscaler.find_autoscaler(_container_owners.decode(array), self._kind)
         if collector.api_server is None and API_SERVER in array and any(flag in array for flag in _ITS_FLAGS):
             with suppress(*_UNDECODABLE):
-                collector.api_server = api_server.api_server_in(_container_owners.decode(array), self._kind)
+                collector.api_server = api_server.find_api_server(_container_owners.decode(array), self._kind)
 
     def _look_for_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
         """The JSON of the pods that were looked at: of pods of one template the first."""
@@ -169,14 +169,14 @@ class ListReader:
         """Collect one item. Raises _UNDECODABLE when its struct cannot be made of it."""
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
-        kind = known_as(meta.kind or self._kind, version)
+        kind = unique_kind_name(meta.kind or self._kind, version)
         if not self._collector.wanted(kind, version, place):
             if is_custom_group(group_of(version)):
                 raise msgspec.ValidationError(version)  # whether its operator makes pods is seen in its fields
             self._collector.skipped[kind] += 1
             return
         self._kinds.add(kind)
-        if is_newer_kind(kind, version):
+        if is_newer_version(kind, version):
             raise msgspec.ValidationError(version)  # it is looked at field by field
         objects = self._collector.checked(kind, [item_decoder(kind).decode(data)], lambda _: place)
         self._collector.add(kind, objects, place.origin)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kschedctl.api.decoding import json_decoder
+from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Struct
 from kschedctl.sources.node_items import FIELDS as NODE_FIELDS
@@ -38,15 +38,15 @@ def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     item = (
         item_type(kind)
         if kind
-        else reduce(or_, (item_type(k.name) for k in KINDS.values() if k.kind == k.name and not k.only))
+        else reduce(or_, (item_type(k.name) for k in KINDS.values() if k.kind == k.name and not k.names))
     )
     items: Any = GenericAlias(list, item)
-    return json_decoder(items)
+    return get_json_decoder(items)
 
 
 def item_decoder(kind: str) -> msgspec.json.Decoder[object]:
     """Decodes one object of this kind."""
-    return json_decoder(item_type(kind))
+    return get_json_decoder(item_type(kind))
 
 
 @cache

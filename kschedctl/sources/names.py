@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins, from_json, from_msgpack
+from kschedctl.api.decoding import convert_builtins, decode_json, decode_msgpack
 from kschedctl.sources.documents.files import STDIN, find_files
 
 LARGEST = 64 << 20
@@ -93,9 +93,9 @@ def in_snapshot(path: str, kind: str) -> list[Name]:
             return []
         data = members.read(member)
     if kind == "Pod":
-        return list(_of_table(from_msgpack(data, _Pods)))
+        return list(_of_table(decode_msgpack(data, _Pods)))
     nodes = kind == "Node"
-    objects = from_msgpack(data, _Nodes).nodes if nodes else from_msgpack(data, list[_Object])
+    objects = decode_msgpack(data, _Nodes).nodes if nodes else decode_msgpack(data, list[_Object])
     return [Name(obj.metadata.namespace, obj.metadata.name) for obj in objects]
 
 
@@ -120,13 +120,13 @@ def _read(path: str) -> bytes:
 
 def _documents(data: bytes, file: str) -> Iterator[_Object]:
     if data.lstrip().startswith(b"{"):
-        yield from_json(data, _Object)
+        yield decode_json(data, _Object)
         return
     from kschedctl.sources.documents.yaml_documents import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
 
     for document in parse_yaml(data.decode(), file):
         if isinstance(document.value, dict):
-            yield from_builtins(document.value, _Object)
+            yield convert_builtins(document.value, _Object)
 
 
 def _named(document: _Object, kind: str, given: str) -> Iterator[Name]:

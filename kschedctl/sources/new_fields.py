@@ -15,13 +15,13 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from kschedctl.api.decoding import json_decoder
-from kschedctl.api.field_errors import path_text
+from kschedctl.api.decoding import get_json_decoder
+from kschedctl.api.field_errors import format_path
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.newer_versions import unknown_paths
+from kschedctl.api.newer_versions import iter_unknown_paths
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.known_fields import fields_by_type
-from kschedctl.api.validation.unknown_fields import unknown_fields
+from kschedctl.api.validation.unknown_fields import find_unknown_fields
 from kschedctl.cluster import without_nulls
 
 _REVISION_LABEL = b"controller-revision-hash"
@@ -51,12 +51,12 @@ class ToldFields:
 
     def of_pod(self, pod: JsonObject, where: object) -> Iterator[str]:
         """Of the spec of a pod, which is found at ``where``."""
-        fields = unknown_fields({"kind": "Pod", "spec": pod.get("spec")})
-        yield from self._new("Pod", ((str(field), _generic(path_text(field.path))) for field in fields), where)
+        fields = find_unknown_fields({"kind": "Pod", "spec": pod.get("spec")})
+        yield from self._new("Pod", ((str(field), _generic(format_path(field.path))) for field in fields), where)
 
     def of(self, kind: str, document: JsonObject, where: object) -> Iterator[str]:
         """Of an object of a kind that is in READ_WHOLE."""
-        paths = (str(path) for path in unknown_paths(kind, without_nulls(document)))
+        paths = (str(path) for path in iter_unknown_paths(kind, without_nulls(document)))
         fields = ((f'unknown field "{path}" of a {kind}', _generic(path)) for path in paths)
         yield from self._new(kind, fields, where)
 
@@ -136,7 +136,7 @@ class NewFields:
 @cache
 def _strict() -> msgspec.json.Decoder[Any]:
     pod = msgspec.defstruct("StrictPod", [("spec", _Types().of("PodSpec"), None)])
-    return json_decoder(pod)
+    return get_json_decoder(pod)
 
 
 class _Types:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.decoding import from_json
+from kschedctl.api.decoding import decode_json
 from kschedctl.api.objects import Condition, ContainerImage, Node, NodeStatus, ObjectMeta, Resources
 
 _Status = msgspec.defstruct(
@@ -50,5 +50,5 @@ class NodeItems:
         return self._amounts.setdefault(tuple(amounts.items()), amounts)
 
     def _new(self, text: bytes) -> ContainerImage:
-        image = self._images[text] = from_json(text, ContainerImage)
+        image = self._images[text] = decode_json(text, ContainerImage)
         return image

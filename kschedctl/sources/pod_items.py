@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.container_states import ContainersTold
-from kschedctl.api.decoding import json_decoder
+from kschedctl.api.container_states import NotableContainers
+from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.objects import ZERO_TIME, Condition, Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
-from kschedctl.api.pod_columns import MOST_CHARACTERS
+from kschedctl.api.pod_columns import MAX_MESSAGE_LENGTH
 from kschedctl.api.pod_table import PodRows, PodTable, PodTableBuilder
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.object_names import check_names
@@ -92,7 +92,7 @@ class _Told(NamedTuple):
         types = [condition.type for condition in conditions] if pieces == 2 * len(conditions) + 1 else []
         places = [2 * types.index(kind) + 1 if kind in types else 0 for kind in ("PodScheduled", "DisruptionTarget")]
         refusal = next((condition.message for condition in conditions if condition.type == "PodScheduled"), "")
-        return cls(refusal[:MOST_CHARACTERS], *places)
+        return cls(refusal[:MAX_MESSAGE_LENGTH], *places)
 
 
 class PodItems:
@@ -151,7 +151,7 @@ class PodItems:
         disrupted, message, refusal = ([""] * len(items) for _ in range(3))
         for index, status, at, pieces in rare:
             disrupted[index] = _moment(pieces[at.disrupted]) if at.disrupted else ""
-            message[index], refusal[index] = status.message[:MOST_CHARACTERS], at.refusal
+            message[index], refusal[index] = status.message[:MAX_MESSAGE_LENGTH], at.refusal
         metas, namespace = [item.metadata for item in items], self._namespaces.setdefault
         texts = [  # in the order of OwnTexts
             [meta.uid for meta in metas],
@@ -189,7 +189,7 @@ class PodItems:
         )
         kept: Any = tuple(self._texts.setdefault(text, text) for text in key)
         at = self._told.get(text) or self._told.setdefault(text, _Told.of(conditions, pieces))
-        self._known[kept] = self._builder.template(pod), at, ContainersTold.of(pod.status).text()
+        self._known[kept] = self._builder.intern_template(pod), at, NotableContainers.from_status(pod.status).to_text()
         return self._known[kept]
 
     def _spec(
@@ -237,4 +237,4 @@ def _common(item: Any) -> Pod:
 
 @cache
 def _decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[object]:
-    return json_decoder(get_type_hints(struct, include_extras=True)[name])
+    return get_json_decoder(get_type_hints(struct, include_extras=True)[name])

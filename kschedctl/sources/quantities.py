@@ -19,7 +19,7 @@ from kschedctl.api.objects import (
     RuntimeClass,
     VolcanoPodGroup,
 )
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.snapshot.pod_info import amounts
 from kschedctl.sources.documents.place import Place
@@ -40,7 +40,7 @@ def check_quantities(written: Found, where: Callable[[], Place]) -> None:
 
 @lru_cache(maxsize=65536, typed=True)
 def _check(name: str, text: str | int | float) -> None:
-    amounts(quantities({name: text}))
+    amounts(parse_quantities({name: text}))
 
 
 def pod_resources(spec: PodSpec) -> Found:

@@ -63,7 +63,7 @@ class ReadResult(msgspec.Struct, frozen=True):
 
     @property
     def pods(self) -> PodTable:
-        return PodTable.of(self.objects.get("Pod", ()))  # type: ignore[arg-type]
+        return PodTable.from_pods(self.objects.get("Pod", ()))  # type: ignore[arg-type]
 
 
 def read(

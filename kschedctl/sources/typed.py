@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins, type_name
+from kschedctl.api.decoding import convert_builtins, type_name
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import InputError
@@ -25,7 +25,7 @@ def typed(document: JsonObject, struct: type[T], place: Place) -> T:
     """The document as this struct. Raises InputError."""
     document = without_nulls(document)
     try:
-        obj = from_builtins(document, struct)
+        obj = convert_builtins(document, struct)
         _encode(obj)
     except msgspec.ValidationError as error:
         raise _field_error(document, str(error), place) from None

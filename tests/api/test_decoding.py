@@ -10,12 +10,12 @@ import pytest
 FIRST_DECODING = """
 import sys, threading
 import msgspec
-from kschedctl.api.decoding import from_builtins, from_json, from_msgpack
+from kschedctl.api.decoding import convert_builtins, decode_json, decode_msgpack
 
 WAYS = {
-    "from_builtins": lambda into: from_builtins({"a": {"a": {"a": {"a": 1}}}}, into),
-    "from_json": lambda into: from_json(b'{"a":{"a":{"a":{"a":1}}}}', into),
-    "from_msgpack": lambda into: from_msgpack(msgspec.msgpack.encode({"a": {"a": {"a": {"a": 1}}}}), into),
+    "convert_builtins": lambda into: convert_builtins({"a": {"a": {"a": {"a": 1}}}}, into),
+    "decode_json": lambda into: decode_json(b'{"a":{"a":{"a":{"a":1}}}}', into),
+    "decode_msgpack": lambda into: decode_msgpack(msgspec.msgpack.encode({"a": {"a": {"a": {"a": 1}}}}), into),
 }
 
 def nested():
@@ -41,7 +41,7 @@ print(sum(found))
 """
 
 
-@pytest.mark.parametrize("way", ["from_builtins", "from_json", "from_msgpack"])
+@pytest.mark.parametrize("way", ["convert_builtins", "decode_json", "decode_msgpack"])
 def test_eight_threads_decode_what_none_has_decoded(way: str) -> None:
     command = [sys.executable, "-c", FIRST_DECODING, way]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

@@ -13,10 +13,10 @@ from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.pod_requests import (
     COMPARED,
     Options,
+    aggregate_container_limits,
     aggregate_container_requests,
-    container_limits,
-    pod_level_requests_set,
-    pod_requests,
+    compute_pod_requests,
+    has_pod_level_requests,
 )
 from kschedctl.api.quantity import parse
 from kschedctl.cluster import convert
@@ -43,7 +43,7 @@ def quantities(resources):
 
 @cases("podresources", "podrequests", "podrequests+limits")
 def test_requests(case):
-    assert pod_requests(convert(case["pod"]), options(case)) == quantities(case["want"]["requests"])
+    assert compute_pod_requests(convert(case["pod"]), options(case)) == quantities(case["want"]["requests"])
 
 
 @cases("podresources", "aggregate-container-requests+limits")
@@ -51,13 +51,13 @@ def test_requests_and_limits_of_containers(case):
     pod, want = convert(case["pod"]), case["want"]
     assert aggregate_container_requests(pod, options(case)) == quantities(want["requests"])
     if not case["options"]["useStatusResources"]:
-        assert container_limits(pod.spec.containers, pod.spec.init_containers) == quantities(want["limits"])
+        assert aggregate_container_limits(pod.spec.containers, pod.spec.init_containers) == quantities(want["limits"])
 
 
 @cases("podresources", "ispodlevelresourcesset")
 def test_pod_level_resources_set(case):
     """Upstream looks at limits, too; the API server has made requests of them."""
-    assert pod_level_requests_set(default_pod(convert(case["pod"]))) == case["want"]["set"]
+    assert has_pod_level_requests(default_pod(convert(case["pod"]))) == case["want"]["set"]
 
 
 @cases("podresources", "scheduler-podresource")
@@ -100,8 +100,8 @@ def test_requests_since_1_37(containers, infeasible, want):
     conditions = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}] if infeasible else []
     status = {"containerStatuses": statuses, "conditions": conditions}
     pod = convert({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": specs}, "status": status})
-    assert pod_requests(pod, Options(compared=COMPARED.at(KubeVersion(37)))) == {"cpu": parse(want)}
-    assert pod_requests(pod, Options()) == {"cpu": parse("4" if len(containers) > 1 else want)}
+    assert compute_pod_requests(pod, Options(compared=COMPARED.at(KubeVersion(37)))) == {"cpu": parse(want)}
+    assert compute_pod_requests(pod, Options()) == {"cpu": parse("4" if len(containers) > 1 else want)}
 
 
 def of_cpu(amount):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kschedctl.api.columns import joined, times_column, uids_column
+from kschedctl.api.columns import build_time_column, build_uid_column, concatenate_columns
 from kschedctl.api.objects import (
     Condition,
     EphemeralVolumeSource,
@@ -42,44 +42,44 @@ PODS = [
 
 
 def test_pods_come_back_sorted_and_equal() -> None:
-    table = PodTable.of(PODS)
+    table = PodTable.from_pods(PODS)
     assert list(table) == sorted(PODS, key=lambda p: (p.metadata.namespace, p.metadata.name))
     assert len(table.templates) == 4  # by namespace, label and phase
     assert table[0] is table[0]
     assert table[-1].metadata.name == "c"
     assert table[1:3] == (table[1], table[2])
     assert table.keys() == [p.key for p in table]
-    assert PodTable.of(table) is table
+    assert PodTable.from_pods(table) is table
 
 
 def test_the_later_of_two_pods_of_a_name_counts() -> None:
-    assert [p.spec.node_name for p in PodTable.of([pod("a"), pod("a", node="n1")])] == ["n1"]
+    assert [p.spec.node_name for p in PodTable.from_pods([pod("a"), pod("a", node="n1")])] == ["n1"]
 
 
 def test_finding_and_choosing() -> None:
-    table = PodTable.of(PODS)
+    table = PodTable.from_pods(PODS)
     assert table.find("data", "z") == PODS[2]
     assert table.find("shop", "z") is None
     assert table.find("nowhere", "z") is None
-    assert [p.key for p in table.unbound()] == ["data/a", "data/z", "shop/b"]
-    assert [p.key for p in table.alive()] == ["data/a", "data/z", "shop/a", "shop/b"]
-    assert table.alive().alive() is not None
+    assert [p.key for p in table.iter_unbound()] == ["data/a", "data/z", "shop/b"]
+    assert [p.key for p in table.drop_terminated()] == ["data/a", "data/z", "shop/a", "shop/b"]
+    assert table.drop_terminated().drop_terminated() is not None
 
 
 def test_changes() -> None:
-    table = PodTable.of(PODS)
-    changed = table.with_changes(
+    table = PodTable.from_pods(PODS)
+    changed = table.apply_changes(
         {("shop", "a"): None, ("shop", "b"): pod("b", node="n9"), ("new", "x"): pod("x", "new")}
     )
     assert changed.keys() == ["data/a", "data/z", "new/x", "shop/b", "shop/c"]
     found = changed.find("shop", "b")
     assert found is not None
     assert found.spec.node_name == "n9"
-    assert table.with_changes({}) is table
-    empty = table.with_changes({(p.metadata.namespace, p.metadata.name): None for p in table})
+    assert table.apply_changes({}) is table
+    empty = table.apply_changes({(p.metadata.namespace, p.metadata.name): None for p in table})
     assert list(empty) == []
     assert empty.find("shop", "a") is None
-    assert list(empty.with_changes({("shop", "a"): PODS[1]})) == [PODS[1]]
+    assert list(empty.apply_changes({("shop", "a"): PODS[1]})) == [PODS[1]]
 
 
 def test_noise_is_left_out() -> None:
@@ -93,7 +93,7 @@ def test_noise_is_left_out() -> None:
         spec=replace(noisy.spec, volumes=volumes),
         status=replace(noisy.status, conditions=(scheduled, ready, resize, Condition("Initialized", "True"))),
     )
-    (kept,) = PodTable.of([noisy])
+    (kept,) = PodTable.from_pods([noisy])
     assert kept.spec.volumes == volumes[1:]
     assert kept.status.conditions == (Condition("Ready", "False"), resize)
 
@@ -117,11 +117,11 @@ def test_a_changed_table_is_one_of_the_changed_pods(
     before: dict[Any, Any], changes: dict[Any, Any], gone: set[tuple[str, str]]
 ) -> None:
     pods, changed = made(before), made(changes)
-    table = PodTable.of(pods.values()).with_changes(dict.fromkeys(gone - changed.keys()) | changed)
+    table = PodTable.from_pods(pods.values()).apply_changes(dict.fromkeys(gone - changed.keys()) | changed)
     kept = {key: pod for key, pod in pods.items() if key not in gone} | changed
     expected = [pod for _, pod in sorted(kept.items())]
     assert list(table) == expected
-    assert table.names_in_full() == sorted(kept)
+    assert table.list_keys() == sorted(kept)
     assert len(table.templates) == len({(pod.metadata.namespace, *pod.metadata.labels) for pod in expected})
     assert [table.find(*key) for key in sorted(pods.keys() | changed.keys())] == [
         kept.get(key) for key in sorted(pods.keys() | changed.keys())
@@ -130,10 +130,10 @@ def test_a_changed_table_is_one_of_the_changed_pods(
 
 def test_what_names_no_namespace_gets_one() -> None:
     own, none, other = pod("a", "shop", node="n1"), pod("a", ""), pod("b", "")
-    table = PodTable.of([own, none, other]).in_namespace("shop")
+    table = PodTable.from_pods([own, none, other]).with_default_namespace("shop")
     assert table.keys() == ["shop/a", "shop/b"]
     assert [p.spec.node_name for p in table] == ["n1", ""]
-    assert table.in_namespace("data") is table
+    assert table.with_default_namespace("data") is table
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,10 @@ def test_what_names_no_namespace_gets_one() -> None:
     ],
 )
 def test_columns_give_back_the_texts_that_they_hold(texts: list[str]) -> None:
-    for column in (times_column(texts), uids_column(texts), joined([times_column(texts), uids_column(texts)])):
+    for column in (
+        build_time_column(texts),
+        build_uid_column(texts),
+        concatenate_columns([build_time_column(texts), build_uid_column(texts)]),
+    ):
         assert column.texts()[-len(texts) :] == texts
-        assert column.of(0) == texts[0]
+        assert column.text_of(0) == texts[0]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kschedctl.api.objects import ObjectMeta, Pod, PodMeta, PodSpec, PriorityClass
-from kschedctl.api.priority import admit_priority, class_errors, resolve_priority
+from kschedctl.api.priority import admit_priority, resolve_priority, validate_priority_class
 from kschedctl.errors import InputError
 
 DEFAULT = PriorityClass(ObjectMeta("default1"), 1000, global_default=True)
@@ -124,4 +124,4 @@ RESERVED = (
     ],
 )
 def test_class_errors(name: str, value: int, more: dict[str, Any], errors: list[str]) -> None:
-    assert list(map(str, class_errors(PriorityClass(ObjectMeta(name), value, **more)))) == errors
+    assert list(map(str, validate_priority_class(PriorityClass(ObjectMeta(name), value, **more)))) == errors

@@ -121,14 +121,14 @@ def test_order_sum_and_difference(first: tuple[str, str], second: tuple[str, str
 @pytest.mark.parametrize(("number", "same"), [(2, "2"), (0, "0"), (0.5, "500m"), (1e3, "1k"), (-1, "-1")])
 def test_json_numbers(number: float, same: str) -> None:
     assert parse(number) == parse(same)
-    assert quantity.value(number) == parse(same).value()
+    assert quantity.parse_value(number) == parse(same).value()
 
 
 def test_documents_may_surround_a_quantity_with_white_space() -> None:
-    assert quantity.value(" 2Gi\n") == 2 * 2**30
-    assert quantity.milli_value("\t100m ") == 100
+    assert quantity.parse_value(" 2Gi\n") == 2 * 2**30
+    assert quantity.parse_milli_value("\t100m ") == 100
     with pytest.raises(QuantityError, match="must match"):
-        quantity.value("2 Gi")
+        quantity.parse_value("2 Gi")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kschedctl.api.objects import Taint, Toleration
-from kschedctl.api.tolerations import find_untolerated, tolerated, tolerates
+from kschedctl.api.tolerations import find_untolerated, is_tolerated, tolerates
 
 TABLE = Path(__file__).parent.parent / "golden" / "tables" / "corev1helpers.jsonl.gz"
 with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
@@ -68,4 +68,4 @@ def test_empty_key_stands_for_any_key_with_every_operator() -> None:
 
 def test_unknown_operator_tolerates_nothing() -> None:
     assert not tolerates(Toleration("k", "Like", "v"), Taint("k", "v"))
-    assert not tolerated([Toleration("k", "Like", "v")], Taint("k", "v"))
+    assert not is_tolerated([Toleration("k", "Like", "v")], Taint("k", "v"))

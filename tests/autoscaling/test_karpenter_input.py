@@ -8,7 +8,7 @@ import pytest
 from golden_cases import Json
 
 import kschedctl
-from kschedctl.api.validation.unknown_fields import unknown_fields
+from kschedctl.api.validation.unknown_fields import find_unknown_fields
 
 NOW = "2026-06-01T12:00:00Z"
 TYPE: Json = {"name": "a.large", "resources": {"cpu": "2", "memory": "4Gi"}}
@@ -103,4 +103,4 @@ def test_v1beta1_with_a_policy_that_v1_has_too() -> None:
     ],
 )
 def test_fields_that_no_version_has_are_named(document: Json, expected: list[str]) -> None:
-    assert [str(field) for field in unknown_fields(document)] == expected
+    assert [str(field) for field in find_unknown_fields(document)] == expected

@@ -44,7 +44,7 @@ def as_planned(cluster: Cluster, planned: dict[str, str]) -> Cluster:
         for pod in cluster.pods
         if pod.key in planned or not pod.spec.node_name
     }
-    return replace(cluster, pods=cluster.pods.with_changes(changes))
+    return replace(cluster, pods=cluster.pods.apply_changes(changes))
 
 
 def plan(report: Provisioning) -> dict[str, str]:
@@ -72,7 +72,7 @@ def test_each_pod_fits_on_its_own_node() -> None:
         for pod in [pod for pod in full.pods if "-new-" in planned.get(pod.key, "")]:
             free = placed(pod, "")
             key = (pod.metadata.namespace, pod.metadata.name)
-            without = replace(full, pods=full.pods.with_changes({key: free}))
+            without = replace(full, pods=full.pods.apply_changes({key: free}))
             explained = kschedctl.explain(without, free)
             asked += 1
             if explained.verdict == "Unschedulable":

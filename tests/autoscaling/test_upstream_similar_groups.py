@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.autoscaling.cluster_autoscaler.equivalence import MOST_OF_CONTROLLER, pod_groups
@@ -36,7 +36,7 @@ class Shape(NamedTuple):
         status = {"capacity": dict(self.has), "allocatable": {**self.has, **self.offers}}
         labels = dict(self.labels)
         return TemplateShape(
-            from_builtins({"metadata": {"name": "n", "labels": labels}, "status": status}, Node), self.requested
+            convert_builtins({"metadata": {"name": "n", "labels": labels}, "status": status}, Node), self.requested
         )
 
 
@@ -127,7 +127,7 @@ def test_similar(name: str) -> None:
 
 def pod(name: str, cpu: int, owner: str = "", kind: str = "ReplicationController", **more: Any) -> Pod:
     reference = {"apiVersion": "v1", "kind": kind, "name": owner, "uid": owner, "controller": True}
-    return from_builtins(
+    return convert_builtins(
         {
             "metadata": {
                 "name": name,
@@ -143,7 +143,7 @@ def pod(name: str, cpu: int, owner: str = "", kind: str = "ReplicationController
 
 def grouped(pods: list[Pod]) -> list[list[str]]:
     """As a cluster holds them."""
-    held = list(PodTable.of(pods))
+    held = list(PodTable.from_pods(pods))
     return [[member.metadata.name for member in group.pods] for group in pod_groups(held)]
 
 

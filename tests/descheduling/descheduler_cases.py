@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kschedctl.api.decoding import from_builtins
-from kschedctl.api.times import microseconds
+from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import FIELDS, Cluster, convert, without_nulls
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments
 from kschedctl.descheduling.descheduler import REPLAYED, one_round
@@ -53,13 +53,13 @@ def fork(case: Case, *, ended: bool = False) -> Fork:
 
 
 def arguments(plugin: str, document: Case | None) -> PluginArguments:
-    return from_builtins(without_nulls(document or {}), PLUGINS[plugin].arguments)
+    return convert_builtins(without_nulls(document or {}), PLUGINS[plugin].arguments)
 
 
 def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
     """A round on the case's cluster, and the list that fills with who is evicted; budgets allow everything."""
     evicted = list[str]()
-    seen, ended = (SeenPods(fork(case, ended=of_ended), microseconds(case["now"])) for of_ended in (False, True))
+    seen, ended = (SeenPods(fork(case, ended=of_ended), parse_microseconds(case["now"])) for of_ended in (False, True))
     for side in (seen, ended) if "readyNodes" in case else ():
         side.ready = np.isin(side.view.nodes.names, case["readyNodes"])
 

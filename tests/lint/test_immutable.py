@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kschedctl.api import objects as api
-from kschedctl.api.labels import from_label_selector
+from kschedctl.api.labels import selector_from_api
 from kschedctl.api.validation import updates
 from kschedctl.cli.main import main
 
@@ -185,14 +185,16 @@ def texts(found: Any) -> list[str]:
 def test_classes() -> None:
     """What is left out has its default."""
     old = api.PriorityClass(value=1, preemption_policy="PreemptLowerPriority")
-    assert texts(updates.priority_class(api.PriorityClass(value=1), old)) == []
-    assert texts(updates.priority_class(api.PriorityClass(value=2, preemption_policy="Never"), old)) == [
+    assert texts(updates.validate_priority_class_update(api.PriorityClass(value=1), old)) == []
+    assert texts(
+        updates.validate_priority_class_update(api.PriorityClass(value=2, preemption_policy="Never"), old)
+    ) == [
         "value: Forbidden: may not be changed in an update. @ value",
         'preemptionPolicy: Invalid value: "Never": field is immutable @ preemptionPolicy',
     ]
     late = api.StorageClass(provisioner="a", volume_binding_mode="WaitForFirstConsumer")
-    assert texts(updates.storage_class(late, late)) == []
-    assert texts(updates.storage_class(api.StorageClass(provisioner="b"), late)) == [
+    assert texts(updates.validate_storage_class_update(late, late)) == []
+    assert texts(updates.validate_storage_class_update(api.StorageClass(provisioner="b"), late)) == [
         'provisioner: Invalid value: "b": field is immutable @ provisioner',
         'volumeBindingMode: Invalid value: "Immediate": field is immutable @ volumeBindingMode',
     ]
@@ -201,13 +203,21 @@ def test_classes() -> None:
 def test_a_claim_may_leave_out_what_the_cluster_chose() -> None:
     spec = api.PersistentVolumeClaimSpec
     old = spec(("ReadWriteOnce",), storage_class_name="fast", volume_name="pv-1", volume_mode="Filesystem")
-    assert texts(updates.claim(spec(("ReadWriteOnce",)), old)) == []
-    fields = [text.partition(" @ ")[2] for text in texts(updates.claim(spec(("ReadWriteMany",), volume_name="x"), old))]
+    assert texts(updates.validate_claim_update(spec(("ReadWriteOnce",)), old)) == []
+    fields = [
+        text.partition(" @ ")[2]
+        for text in texts(updates.validate_claim_update(spec(("ReadWriteMany",), volume_name="x"), old))
+    ]
     assert fields == ["spec.accessModes", "spec.volumeName"]
 
 
 def test_the_order_of_a_selector_is_no_change() -> None:
     expressions = [api.SelectorRequirement(key, "Exists") for key in "ab"]
-    old = from_label_selector(api.LabelSelector(match_expressions=tuple(expressions)))
-    assert texts(updates.selector(api.LabelSelector(match_expressions=tuple(expressions[::-1])), old)) == []
-    assert texts(updates.selector(api.LabelSelector(match_expressions=tuple(expressions[:1])), old)) != []
+    old = selector_from_api(api.LabelSelector(match_expressions=tuple(expressions)))
+    assert (
+        texts(updates.validate_selector_update(api.LabelSelector(match_expressions=tuple(expressions[::-1])), old))
+        == []
+    )
+    assert (
+        texts(updates.validate_selector_update(api.LabelSelector(match_expressions=tuple(expressions[:1])), old)) != []
+    )

@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import PodSpec, Toleration
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.cluster import Cluster
 from kschedctl.lint.analysis.facts import ClusterFacts
 from kschedctl.lint.engine import lint
@@ -203,11 +203,11 @@ def test_eligible_nodes_as_a_naive_loop_finds_them(
     facts = ClusterFacts(Cluster.from_objects(documents))
     spec = PodSpec(node_selector=selector, tolerations=tuple(tolerated))
     workload = Workload(Subject("Deployment", "web"), {}, spec, 1)
-    wanted = required_node_affinity(spec)
+    wanted = compile_required_node_affinity(spec)
     expected = [
         wanted.match(node.metadata.labels, node.metadata.name)
         and find_untolerated(node.spec.taints, tolerated, HARD_EFFECTS) is None
-        and (not node.spec.unschedulable or find_untolerated((UNSCHEDULABLE,), tolerated) is None)
+        and (not node.spec.unschedulable or find_untolerated((UNSCHEDULABLE_TAINT,), tolerated) is None)
         for node in facts.view.nodes.objects
     ]
     assert facts.eligible(workload).tolist() == expected

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodSpec, SelectorRequirement
 from kschedctl.lint.analysis.node_requirements import alternatives
 
@@ -33,7 +33,7 @@ def test_a_contradiction_is_what_no_node_meets(
 ) -> None:
     node_selector = NodeSelector(tuple(NodeSelectorTerm(tuple(term)) for term in found))
     spec = PodSpec(node_selector=selector, affinity=Affinity(NodeAffinity(node_selector)))
-    wanted = required_node_affinity(spec)
+    wanted = compile_required_node_affinity(spec)
     nodes = ({k: v for k, v in zip("ab", pair, strict=True) if v is not None} for pair in product(VALUES, repeat=2))
     possible = any(wanted.match(labels, "n") for labels in nodes)
     assert possible == any(not way.conditions.conflicts for way in alternatives(spec))

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from random import Random
 
 import pytest
+from commands.consolidate.test_consolidate import constrained
 from small import node, replica, workload
-from test_consolidate import constrained
 from test_failures import random_cluster
 
 from kschedctl.cluster import Cluster
@@ -29,7 +29,7 @@ from kschedctl.commands.size.sizing import size
 from kschedctl.commands.whatif import whatif
 from kschedctl.errors import ClusterError, UsageError
 from kschedctl.replay.parallel import Workers, run_all
-from kschedctl.replay.several_clusters import ask_each
+from kschedctl.replay.repeated_runs import ask_each
 
 distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
 

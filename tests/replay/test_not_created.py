@@ -11,7 +11,7 @@ from failed_creations import BEFORE, LATER, TIME, case, cases, objects, words
 
 import kschedctl
 from kschedctl.api.ownership import Owner
-from kschedctl.replay.controllers.not_created import Creations, unread
+from kschedctl.replay.controllers.creation_failures import Creations, unread
 
 Json = dict[str, Any]
 QUOTA, STATEFUL, JOB = case(1), case(22), case(26)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.versions_read import is_newer_kind
+from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import FIELDS, OBSERVED
 from kschedctl.sources.read import read
 
@@ -76,7 +76,7 @@ def files(folder: Path, form: str, *objects: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents"])
-@pytest.mark.parametrize("kind", sorted(each.name for each in KINDS.values() if not is_foreign(each.versions[0])))
+@pytest.mark.parametrize("kind", sorted(each.name for each in KINDS.values() if not is_custom_api(each.versions[0])))
 def test_any_kind_in_a_version_to_come(kind: str, form: str, tmp_path: Path) -> None:
     cluster = kschedctl.Cluster.from_paths(files(tmp_path, form, newer(kind, madeUp={"by": "v99"}), NODE))
     assert [node.metadata.name for node in cluster.nodes] == ["n1"]
@@ -128,7 +128,7 @@ def test_kinds_of_1_37_that_scheduling_does_not_read_are_passed_over(tmp_path: P
 def test_groups_say_in_either_form_whether_they_go_together(mode: Any, together: bool) -> None:
     group = newer("PodGroup", "scheduling.k8s.io/v1beta1", spec={"disruptionMode": mode})
     (only,) = kschedctl.Cluster.from_objects([group]).pod_groups
-    assert only.spec.disrupted_together is together
+    assert only.spec.is_disrupted_together is together
 
 
 def test_a_list_of_one_kind(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_documents_of_the_library_in_an_older_version() -> None:
     ],
 )
 def test_which_versions_are_newer(kind: str, version: str, expected: bool) -> None:
-    assert is_newer_kind(kind, version) is expected
+    assert is_newer_version(kind, version) is expected
 
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents", "list of pods"])

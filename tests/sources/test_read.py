@@ -136,7 +136,7 @@ def test_nulls_are_absent_fields() -> None:
     document["metadata"]["annotations"] = None
     other = document | {"metadata": document["metadata"] | {"name": "b"}}
     big = {"kind": "PodList", "apiVersion": "v1", "items": [document, other]}
-    a, b = PodTable.of(Cluster.from_objects([pod("a"), other]).pods)
+    a, b = PodTable.from_pods(Cluster.from_objects([pod("a"), other]).pods)
     assert list(read(["-"], stdin=bytes_of(document)).objects["Pod"]) == [a]
     assert list(streamed(json.dumps(big).encode()).objects["Pod"]) == [a, b]
 
@@ -317,7 +317,7 @@ def test_pods_of_lists_differ_in_every_field_that_is_read() -> None:
             changed[part] = changed.get(part, {}) | {field: value}
             pods.append(changed)
     found = streamed(pod_list(pods)).objects["Pod"]
-    assert list(found) == list(PodTable.of(Cluster.from_objects(pods).pods))
+    assert list(found) == list(PodTable.from_pods(Cluster.from_objects(pods).pods))
 
 
 def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""What tells how scheduling went."""
+"""Objects that show how components run and how scheduling went: command lines, events, leases, conditions."""

@@ -1,4 +1,4 @@
-"""How kube-apiserver runs: the flags of its static pod that decide what it makes of a pod that is created.
+"""The flags of kube-apiserver that decide what it makes of a pod that is created, read from its static pod.
 
 Upstream: pkg/kubeapiserver/options/plugins.go, plugin/pkg/admission/defaulttolerationseconds (v1.36).
 """
@@ -9,16 +9,16 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.observed.command_lines import ContainerOwner, may_run, spelt
+from kschedctl.api.observed.command_lines import ContainerOwner, iter_flags, may_run
 
 PROGRAM, HOME = "kube-apiserver", "kube-system"
 OPTIONAL_PLUGINS = (
     *("AlwaysPullImages", "ExtendedResourceToleration", "LimitPodHardAntiAffinityTopology", "PodNodeSelector"),
     "PodTolerationRestriction",
 )
-"""Plugins that are replayed, and off unless somebody turned them on."""
+"""Replayed admission plugins that are off by default."""
 OTHER_PLUGINS = frozenset(
     (
         *("AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle", "NamespaceExists", "LimitRanger"),
@@ -32,42 +32,47 @@ OTHER_PLUGINS = frozenset(
         *("AlwaysDeny", "Priority"),
     )
 )
-"""Plugins that are on anyway, or that no answer depends on here."""
+"""Admission plugins that are on by default or do not affect any answer."""
 ENABLED, DISABLED = "enable-admission-plugins", "disable-admission-plugins"
 NOT_READY, UNREACHABLE = "default-not-ready-toleration-seconds", "default-unreachable-toleration-seconds"
 FLAGS = frozenset((ENABLED, DISABLED, NOT_READY, UNREACHABLE))
-PATIENCE = 300
-"""Seconds for which pods stay on a node that is not ready or cannot be reached, unless the server is told otherwise."""
+DEFAULT_TOLERATION_SECONDS = 300
+"""How long pods stay on a node that is not ready or unreachable by default."""
 MOST_PLUGINS = 100
 
 
 class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
-    """``where``: whose container it is, empty where none was read; ``told_by``: who says which plugins are on.
-
-    ``enabled``, ``disabled``: plugins besides the default ones, and those of the default ones that are off.
-    """
+    """The flags of one kube-apiserver."""
 
     where: str = ""
+    """The pod it runs in, or "" if none was read."""
     enabled: tuple[str, ...] = ()
+    """Plugins enabled in addition to the defaults."""
     disabled: tuple[str, ...] = ()
+    """Default plugins that are disabled."""
     told_by: str = ""
-    not_ready_seconds: int = PATIENCE
-    unreachable_seconds: int = PATIENCE
+    """Where the list of plugins comes from."""
+    not_ready_seconds: int = DEFAULT_TOLERATION_SECONDS
+    unreachable_seconds: int = DEFAULT_TOLERATION_SECONDS
 
     @property
-    def optional(self) -> tuple[str, ...]:
-        """The plugins that are on and would not be of themselves."""
+    def enabled_optional_plugins(self) -> tuple[str, ...]:
+        """Return the enabled plugins that are off by default."""
         return tuple(name for name in OPTIONAL_PLUGINS if name in self.enabled and name not in self.disabled)
 
     @property
-    def described(self) -> str:
-        """What decides, and who says so."""
-        plugins = f"admission plugins {', '.join(self.optional)} ({self.told_by})" if self.optional else ""
+    def describe(self) -> str:
+        """Return the settings that matter and where they come from."""
+        plugins = (
+            f"admission plugins {', '.join(self.enabled_optional_plugins)} ({self.told_by})"
+            if self.enabled_optional_plugins
+            else ""
+        )
         seconds = f"not-ready tolerated for {self.not_ready_seconds} s, unreachable for {self.unreachable_seconds} s"
         return "; ".join(filter(None, (plugins, f"{seconds} ({self.where})" if self.where else "")))
 
     def with_plugins(self, names: Iterable[str], told_by: str) -> ApiServerInstance:
-        """As if it ran with these plugins besides the default ones; itself without any."""
+        """Return the instance with these plugins enabled, or itself if there are none."""
         enabled = tuple(names)
         return msgspec.structs.replace(self, enabled=enabled, disabled=(), told_by=told_by) if enabled else self
 
@@ -75,47 +80,47 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
 AS_BY_DEFAULT = ApiServerInstance()
 
 
-def api_server_in(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServerInstance | None:
-    """The first API server that one of these pods of kube-system runs with such flags."""
+def find_api_server(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServerInstance | None:
+    """Return the first kube-apiserver with relevant flags among pods of kube-system, or None."""
     for owner in owners:
         for container in owner.containers if owner.metadata.namespace == HOME else ():
-            if container.runs(PROGRAM) and any(name in FLAGS for name, _ in spelt(container.words)):
-                return _instance(owner.named(kind), container.words)
+            if container.runs(PROGRAM) and any(name in FLAGS for name, _ in iter_flags(container.words)):
+                return _parse_instance(owner.describe(kind), container.words)
     return None
 
 
-def api_server_of(document: JsonObject) -> ApiServerInstance | None:
-    """The API server that a document describes, if it does."""
+def read_api_server(document: JsonObject) -> ApiServerInstance | None:
+    """Return the kube-apiserver that a document describes, or None."""
     if document.get("kind") != "Pod" or not may_run(document, PROGRAM):
         return None
     try:
-        return api_server_in([from_builtins(document, ContainerOwner)])
+        return find_api_server([convert_builtins(document, ContainerOwner)])
     except msgspec.ValidationError:
         return None  # what is wrong with it is said where it is read as what it is
 
 
-def without_place(instance: ApiServerInstance) -> ApiServerInstance:
-    """How it runs, less what names somebody's own."""
+def anonymize(instance: ApiServerInstance) -> ApiServerInstance:
+    """Return the settings without anything that identifies the cluster."""
     known = OTHER_PLUGINS.union(OPTIONAL_PLUGINS)
     enabled, disabled = (tuple(filter(known.__contains__, names)) for names in (instance.enabled, instance.disabled))
     return msgspec.structs.replace(instance, where="", told_by="", enabled=enabled, disabled=disabled)
 
 
-def _instance(where: str, words: tuple[str, ...]) -> ApiServerInstance:
-    given: dict[str, list[str]] = {}
-    for name, value in spelt(words):
+def _parse_instance(where: str, words: tuple[str, ...]) -> ApiServerInstance:
+    values_by_flag: dict[str, list[str]] = {}
+    for name, value in iter_flags(words):
         if name in FLAGS:
-            given.setdefault(name, []).extend(part.strip() for part in value.split(",")[:MOST_PLUGINS])
+            values_by_flag.setdefault(name, []).extend(part.strip() for part in value.split(",")[:MOST_PLUGINS])
     return ApiServerInstance(
         where,
-        tuple(given.get(ENABLED, ())),
-        tuple(given.get(DISABLED, ())),
+        tuple(values_by_flag.get(ENABLED, ())),
+        tuple(values_by_flag.get(DISABLED, ())),
         f"--{ENABLED} of {where}",
-        _seconds(given.get(NOT_READY)),
-        _seconds(given.get(UNREACHABLE)),
+        _parse_seconds(values_by_flag.get(NOT_READY)),
+        _parse_seconds(values_by_flag.get(UNREACHABLE)),
     )
 
 
-def _seconds(values: list[str] | None) -> int:
+def _parse_seconds(values: list[str] | None) -> int:
     text = values[-1] if values else ""
-    return int(text) if text.isdecimal() and len(text) < 19 else PATIENCE
+    return int(text) if text.isdecimal() and len(text) < 19 else DEFAULT_TOLERATION_SECONDS

@@ -1,4 +1,4 @@
-"""How the Cluster Autoscaler of a cluster runs: the flags of its container, as far as they decide what it does."""
+"""The flags of the Cluster Autoscaler that decide what it does, read from its container."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.observed.command_lines import ContainerOwner, may_run, spelt
+from kschedctl.api.observed.command_lines import ContainerOwner, iter_flags, may_run
 
 PROGRAM = "cluster-autoscaler"
 SWITCHES = frozenset(
@@ -19,14 +19,14 @@ SWITCHES = frozenset(
         "scaleup-simulation-for-skipped-node-groups-enabled",
     )
 )
-"""The flags that need no value."""
+"""Flags that need no value."""
 NAMING = frozenset(
     (
         *("nodes", "startup-taint", "ignore-taint", "status-taint", "balancing-label", "balancing-ignore-label"),
         *("gpu-total", "namespace"),
     )
 )
-"""The flags whose values are somebody's own names."""
+"""Flags whose values are names chosen by users."""
 FLAGS = SWITCHES | {
     *("expander", "scale-down-utilization-threshold", "scale-down-gpu-utilization-threshold"),
     *("scale-down-unneeded-time", "scale-down-unready-time", "min-replica-count", "new-pod-scale-up-delay"),
@@ -40,42 +40,48 @@ OWNERS = ("Deployment", "StatefulSet", "DaemonSet", "Pod")
 
 
 class AutoscalerInstance(msgspec.Struct, frozen=True, rename="camel"):
-    """``where``: whose container it is; ``version``: the tag of its image; ``flags``: name -> all its values."""
+    """The flags of one Cluster Autoscaler."""
 
     where: str
+    """The object whose container it is."""
     version: str = ""
+    """The tag of its image."""
     flags: dict[str, tuple[str, ...]] = {}
+    """All values of each flag."""
 
 
-def autoscaler_in(owners: Iterable[ContainerOwner], kind: str = "") -> AutoscalerInstance | None:
-    """The Cluster Autoscaler that one of these runs; ``kind``: of those that do not say theirs."""
+def find_autoscaler(owners: Iterable[ContainerOwner], kind: str = "") -> AutoscalerInstance | None:
+    """Return the first Cluster Autoscaler that one of the owners runs, or None.
+
+    ``kind`` is the kind of owners that do not state theirs.
+    """
     for owner in owners:
         for container in owner.containers:
             if container.runs(PROGRAM):
-                return AutoscalerInstance(owner.named(kind), container.tag, _flags(container.words))
+                return AutoscalerInstance(owner.describe(kind), container.tag, _parse_flags(container.words))
     return None
 
 
-def autoscaler_of(document: JsonObject) -> AutoscalerInstance | None:
-    """The Cluster Autoscaler that a document describes, if it does."""
+def read_autoscaler(document: JsonObject) -> AutoscalerInstance | None:
+    """Return the Cluster Autoscaler that a document describes, or None."""
     if document.get("kind") not in OWNERS or not may_run(document, PROGRAM):
         return None
     try:
-        return autoscaler_in([from_builtins(document, ContainerOwner)])
+        return find_autoscaler([convert_builtins(document, ContainerOwner)])
     except msgspec.ValidationError:
         return None  # what is wrong with it is said where it is read as what it is
 
 
 def without_names(instance: AutoscalerInstance) -> AutoscalerInstance:
-    """How it runs, less what names somebody's own."""
+    """Return the settings without anything that identifies the cluster."""
     flags = {name: values for name, values in instance.flags.items() if name not in NAMING}
     return AutoscalerInstance("", instance.version, flags)
 
 
-def _flags(words: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The flags that decide, with all their values."""
-    given: dict[str, list[str]] = {}
-    for name, value in spelt(words, SWITCHES):
-        if name in FLAGS and len(given.setdefault(name, [])) < MOST_VALUES:
-            given[name].append(value[:MOST_OF_A_VALUE])
-    return {name: tuple(values) for name, values in given.items()}
+def _parse_flags(words: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return all values of the flags that matter."""
+    values_by_flag: dict[str, list[str]] = {}
+    for name, value in iter_flags(words, SWITCHES):
+        if name in FLAGS and len(values_by_flag.setdefault(name, [])) < MOST_VALUES:
+            values_by_flag[name].append(value[:MOST_OF_A_VALUE])
+    return {name: tuple(values) for name, values in values_by_flag.items()}

@@ -1,4 +1,4 @@
-"""Pods and workloads as far as the command lines of their containers go, and the flags on these."""
+"""Pods and workloads reduced to the command lines of their containers, and the flags in these."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ import msgspec
 from kschedctl.api.json_values import JsonObject, object_at
 
 
-class RunContainer(msgspec.Struct, frozen=True):
+class ContainerCommand(msgspec.Struct, frozen=True):
+    """The image and command line of a container."""
+
     image: str = ""
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] | None = None
 
     @property
     def words(self) -> tuple[str, ...]:
+        """Return command and arguments."""
         return (*(self.command or ()), *(self.args or ()))
 
     @property
     def tag(self) -> str:
+        """Return the tag of the image."""
         return self.image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
     def runs(self, program: str) -> bool:
-        """Whether its image or its first word is called so."""
+        """Return whether the image or the first word of the command has the program's name."""
         repository = self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
         return repository.startswith(program) or (bool(self.words) and self.words[0].rpartition("/")[2] == program)
 
 
 class _Spec(msgspec.Struct, frozen=True):
-    containers: tuple[RunContainer, ...] | None = None
+    containers: tuple[ContainerCommand, ...] | None = None
 
 
 class _Template(msgspec.Struct, frozen=True):
@@ -37,7 +41,7 @@ class _Template(msgspec.Struct, frozen=True):
 
 
 class _OwnerSpec(msgspec.Struct, frozen=True):
-    containers: tuple[RunContainer, ...] | None = None
+    containers: tuple[ContainerCommand, ...] | None = None
     template: _Template | None = None
 
 
@@ -47,24 +51,25 @@ class _Meta(msgspec.Struct, frozen=True):
 
 
 class ContainerOwner(msgspec.Struct, frozen=True):
-    """A workload or a pod, as far as its containers' command lines go."""
+    """A workload or pod reduced to the command lines of its containers."""
 
     kind: str = ""
     metadata: _Meta = _Meta()
     spec: _OwnerSpec = _OwnerSpec()
 
     @property
-    def containers(self) -> tuple[RunContainer, ...]:
+    def containers(self) -> tuple[ContainerCommand, ...]:
+        """Return the containers of the pod or of the pod template."""
         template = self.spec.template.spec.containers if self.spec.template else None
         return (*(self.spec.containers or ()), *(template or ()))
 
-    def named(self, kind: str) -> str:
-        """``Pod kube-system/name``; ``kind``: of those that do not say theirs."""
+    def describe(self, kind: str) -> str:
+        """Return ``Pod kube-system/name``. ``kind`` is used if the object does not state its kind."""
         return f"{self.kind or kind} {self.metadata.namespace}/{self.metadata.name}"
 
 
 def may_run(document: JsonObject, program: str) -> bool:
-    """Whether the program is named anywhere in the containers of a pod or of a template."""
+    """Return whether the program is mentioned in the containers of a pod or pod template."""
     spec = object_at(document, "spec")
     return any(program in str(c) for s in (spec, object_at(spec, "template", "spec")) for c in _containers(s))
 
@@ -74,8 +79,8 @@ def _containers(spec: JsonObject) -> Iterable[object]:
     return containers if isinstance(containers, list) else ()
 
 
-def spelt(words: tuple[str, ...], switches: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """``--name=value``, ``--name value``, and ``--name`` of switches."""
+def iter_flags(words: tuple[str, ...], switches: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each flag: ``--name=value``, ``--name value``, or ``--name`` for switches."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--"):
             name, equals, value = word.removeprefix("--").partition("=")

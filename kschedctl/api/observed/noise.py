@@ -1,5 +1,8 @@
-"""Objects less what scheduling does not read: most annotations, and the messages and times of nodes' conditions,
-the paths of hosts, and the conditions of workloads but those that say that something could not be created."""
+"""Removal of data that scheduling does not read before objects are stored.
+
+Dropped are most annotations, messages and times of node conditions, host paths, and the conditions of workloads except
+those that report a failed creation.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from kschedctl.api.objects import (
     Struct,
     Volume,
 )
-from kschedctl.api.observed.failed_creation import tells_of_failure
+from kschedctl.api.observed.failed_creation import reports_failure
 
 KEPT_ANNOTATIONS = frozenset(
     {
@@ -32,7 +35,7 @@ KEPT_ANNOTATIONS = frozenset(
         "volume.kubernetes.io/selected-node",
     }
 )
-"""The annotations that a plugin reads, or that speak to us."""
+"""Annotations that a plugin or kschedctl reads."""
 NODE_GROUP_ANNOTATIONS = (
     *("capacity.cluster-autoscaler.kubernetes.io/", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-"),
     *("cluster.x-k8s.io/autoscaling-options-", "cluster.x-k8s.io/owner-", "cluster.x-k8s.io/paused"),
@@ -40,39 +43,39 @@ NODE_GROUP_ANNOTATIONS = (
     *("machine.openshift.io/memoryMb", "machine.openshift.io/GPU", "machine.openshift.io/maxPods"),
     "oci.oraclecloud.com/node-pool-id",
 )
-"""How those begin that tell of node groups."""
+"""Prefixes of annotations that describe node groups."""
 
 S = TypeVar("S", bound=Struct)
 _DIGEST = re.compile(r"/[0-9a-f]{16}")
 
 
-def is_kept(annotation: str) -> bool:
-    """Whether anything reads such an annotation."""
+def is_kept_annotation(annotation: str) -> bool:
+    """Return whether anything reads the annotation."""
     return annotation in KEPT_ANNOTATIONS or annotation.startswith(NODE_GROUP_ANNOTATIONS)
 
 
-def without_noise(obj: S) -> S:
-    """The object, or one without what nothing reads."""
+def strip_noise(obj: S) -> S:
+    """Return the object without what nothing reads."""
     meta = getattr(obj, "metadata", None)
     if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= KEPT_ANNOTATIONS:
-        kept = {key: value for key, value in meta.annotations.items() if is_kept(key)}
+        kept = {key: value for key, value in meta.annotations.items() if is_kept_annotation(key)}
         obj = replace(obj, metadata=replace(meta, annotations=kept))
     if isinstance(obj, Node):
         conditions = tuple(Condition(c.type, c.status, c.reason) for c in obj.status.conditions)
         obj = replace(obj, status=replace(obj.status, conditions=conditions))
     if isinstance(obj, StoredWorkload | ReplicationController) and obj.status.conditions:
-        telling = tuple(condition for condition in obj.status.conditions if tells_of_failure(condition))
+        telling = tuple(condition for condition in obj.status.conditions if reports_failure(condition))
         obj = replace(obj, status=replace(obj.status, conditions=telling))
     template = getattr(getattr(obj, "spec", None), "template", None)
     if isinstance(template, PodTemplateSpec) and any(volume.host_path for volume in template.spec.volumes):
-        volumes = tuple(map(without_host_path, template.spec.volumes))
+        volumes = tuple(map(hash_host_path, template.spec.volumes))
         template = replace(template, spec=replace(template.spec, volumes=volumes))
         obj = replace(obj, spec=replace(obj.spec, template=template))  # type: ignore[attr-defined]  # it has one
     return obj
 
 
-def without_host_path(volume: Volume) -> Volume:
-    """A volume with a digest in place of a path of the host: scheduling asks only whether two are the same."""
+def hash_host_path(volume: Volume) -> Volume:
+    """Return the volume with its host path replaced by a digest. Scheduling only compares host paths."""
     host = volume.host_path
     if host is None or _DIGEST.fullmatch(host.path):
         return volume

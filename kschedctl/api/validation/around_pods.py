@@ -1,4 +1,5 @@
-"""What makes no pods, but has a say in where they are: budgets, priorities, claims, classes of storage, autoscalers.
+"""Validation of objects that affect placement without creating pods: PDBs, PriorityClasses, claims, StorageClasses,
+HPAs.
 
 Upstream: pkg/apis/{policy,scheduling,core,storage,autoscaling}/validation/validation.go (v1.36).
 """
@@ -14,22 +15,22 @@ from msgspec.structs import replace
 from kschedctl.api import objects as api
 from kschedctl.api.field_errors import (
     FieldError,
-    Found,
-    Named,
     Path,
+    TypedString,
+    ValidationErrors,
+    deduplicate,
     duplicate,
-    each_once,
     invalid,
     not_supported,
     required,
 )
 from kschedctl.api.objects import LabelSelector, Struct
-from kschedctl.api.priority import class_errors
+from kschedctl.api.priority import validate_priority_class
 from kschedctl.api.validation import names, written
-from kschedctl.api.validation.metadata import object_meta
-from kschedctl.api.validation.selectors import label_selector
-from kschedctl.api.validation.strategies import at_most_all, int_or_percent
-from kschedctl.api.validation.volumes import claim
+from kschedctl.api.validation.metadata import validate_object_meta
+from kschedctl.api.validation.selectors import validate_label_selector
+from kschedctl.api.validation.strategies import validate_at_most_100_percent, validate_int_or_percent
+from kschedctl.api.validation.volumes import validate_claim_spec
 
 SPEC: Path = ("spec",)
 EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
@@ -37,8 +38,8 @@ RECLAIM_POLICIES = ("Delete", "Retain")
 BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 
 
-class _ShownBudget(msgspec.Struct, frozen=True, rename="pascal"):
-    """The spec of a budget as upstream prints it."""
+class _PrintedBudgetSpec(msgspec.Struct, frozen=True, rename="pascal"):
+    """The spec of a PodDisruptionBudget as upstream prints it."""
 
     min_available: int | str | None
     selector: LabelSelector | None
@@ -46,60 +47,60 @@ class _ShownBudget(msgspec.Struct, frozen=True, rename="pascal"):
     unhealthy_pod_eviction_policy: str | None
 
 
-def budget(pdb: api.PodDisruptionBudget) -> Found:
-    """Upstream: ValidatePodDisruptionBudgetSpec."""
+def validate_budget(pdb: api.PodDisruptionBudget) -> ValidationErrors:
+    """Validate a PodDisruptionBudget. Upstream: ValidatePodDisruptionBudgetSpec."""
     spec = pdb.spec
-    yield from object_meta(pdb.metadata, ("metadata",), names.dns_subdomain)
-    yield from both_numbers(spec)
+    yield from validate_object_meta(pdb.metadata, ("metadata",), names.validate_dns_subdomain)
+    yield from validate_one_number(spec)
     for field, number in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         if number is not None:
-            yield from int_or_percent(number, (*SPEC, field))
-            yield from at_most_all(number, (*SPEC, field))
-    yield from label_selector(spec.selector, (*SPEC, "selector"))
+            yield from validate_int_or_percent(number, (*SPEC, field))
+            yield from validate_at_most_100_percent(number, (*SPEC, field))
+    yield from validate_label_selector(spec.selector, (*SPEC, "selector"))
     policy = spec.unhealthy_pod_eviction_policy
     if policy is not None and policy not in EVICTION_POLICIES:
-        yield not_supported((*SPEC, "unhealthyPodEvictionPolicy"), Named(policy), EVICTION_POLICIES)
+        yield not_supported((*SPEC, "unhealthyPodEvictionPolicy"), TypedString(policy), EVICTION_POLICIES)
 
 
-def both_numbers(spec: api.PodDisruptionBudgetSpec) -> Found:
-    """A budget may set one of its two numbers; the second is at fault."""
+def validate_one_number(spec: api.PodDisruptionBudgetSpec) -> ValidationErrors:
+    """Validate that a budget sets only one of its two numbers. The second is the error."""
     if spec.min_available is not None and spec.max_unavailable is not None:
-        shown = _ShownBudget(
+        shown = _PrintedBudgetSpec(
             spec.min_available, spec.selector, spec.max_unavailable, spec.unhealthy_pod_eviction_policy
         )
         fault = invalid(SPEC, shown, "minAvailable and maxUnavailable cannot be both set")
         yield fault._replace(at=(*SPEC, "maxUnavailable"))
 
 
-def priority_class(class_: api.PriorityClass) -> Found:
-    """Upstream: ValidatePriorityClass."""
-    yield from _unscoped(class_.metadata)
-    yield from class_errors(class_)
+def validate_priority_class_object(class_: api.PriorityClass) -> ValidationErrors:
+    """Validate a PriorityClass. Upstream: ValidatePriorityClass."""
+    yield from _validate_cluster_scoped_meta(class_.metadata)
+    yield from validate_priority_class(class_)
 
 
-def persistent_volume_claim(volume_claim: api.PersistentVolumeClaim) -> Found:
-    """Upstream: ValidatePersistentVolumeClaim."""
-    yield from object_meta(volume_claim.metadata, ("metadata",), names.dns_subdomain)
-    yield from claim(volume_claim.spec, SPEC)
+def validate_persistent_volume_claim(volume_claim: api.PersistentVolumeClaim) -> ValidationErrors:
+    """Validate a PersistentVolumeClaim. Upstream: ValidatePersistentVolumeClaim."""
+    yield from validate_object_meta(volume_claim.metadata, ("metadata",), names.validate_dns_subdomain)
+    yield from validate_claim_spec(volume_claim.spec, SPEC)
 
 
-def storage_class(class_: written.StorageClass) -> Found:
-    """Upstream: ValidateStorageClass, of all but its parameters."""
-    yield from _unscoped(class_.metadata)
+def validate_storage_class(class_: written.StorageClass) -> ValidationErrors:
+    """Validate a StorageClass except its parameters. Upstream: ValidateStorageClass."""
+    yield from _validate_cluster_scoped_meta(class_.metadata)
     if class_.provisioner:
-        yield from names.check(("provisioner",), class_.provisioner.lower(), names.qualified_name)
+        yield from names.validate_syntax(("provisioner",), class_.provisioner.lower(), names.validate_qualified_name)
     else:
         yield required(("provisioner",))
     if class_.reclaim_policy and class_.reclaim_policy not in RECLAIM_POLICIES:
-        yield not_supported(("reclaimPolicy",), Named(class_.reclaim_policy), RECLAIM_POLICIES)
+        yield not_supported(("reclaimPolicy",), TypedString(class_.reclaim_policy), RECLAIM_POLICIES)
     if class_.volume_binding_mode is not None and class_.volume_binding_mode not in BINDING_MODES:
-        yield not_supported(("volumeBindingMode",), Named(class_.volume_binding_mode), BINDING_MODES)
+        yield not_supported(("volumeBindingMode",), TypedString(class_.volume_binding_mode), BINDING_MODES)
     for i, term in enumerate(class_.allowed_topologies):
-        yield from _topology(term, ("allowedTopologies", i, "matchLabelExpressions"))
+        yield from _validate_topology_term(term, ("allowedTopologies", i, "matchLabelExpressions"))
 
 
-def _topology(term: api.TopologySelectorTerm, path: Path) -> Found:
-    """Upstream: ValidateTopologySelectorTerm."""
+def _validate_topology_term(term: api.TopologySelectorTerm, path: Path) -> ValidationErrors:
+    """Validate a topology term of a StorageClass. Upstream: ValidateTopologySelectorTerm."""
     seen = set()
     for i, requirement in enumerate(term.match_label_expressions):
         if not requirement.values:
@@ -107,16 +108,19 @@ def _topology(term: api.TopologySelectorTerm, path: Path) -> Found:
         for j, value in enumerate(requirement.values):
             if value in requirement.values[:j]:
                 yield duplicate((*path, i, "values", j), value)
-        yield from names.check((*path, i, "key"), requirement.key, names.qualified_name)
+        yield from names.validate_syntax((*path, i, "key"), requirement.key, names.validate_qualified_name)
         if requirement.key in seen:
             yield duplicate((*path, i, "key"), requirement.key)
         seen.add(requirement.key)
 
 
-def autoscaler(scaler: written.Autoscaler) -> Found:
-    """Upstream: ValidateHorizontalPodAutoscaler, of its numbers; a minimum of 0 is for who measures other things."""
+def validate_autoscaler(scaler: written.Autoscaler) -> ValidationErrors:
+    """Validate the replica counts of a HorizontalPodAutoscaler. Upstream: ValidateHorizontalPodAutoscaler.
+
+    A minimum of 0 is allowed, as it is for autoscalers with object or external metrics.
+    """
     spec = scaler.spec
-    yield from object_meta(scaler.metadata, ("metadata",), names.dns_subdomain)
+    yield from validate_object_meta(scaler.metadata, ("metadata",), names.validate_dns_subdomain)
     if spec.min_replicas is not None and spec.min_replicas < 0:
         yield invalid((*SPEC, "minReplicas"), spec.min_replicas, "must be greater than or equal to 0")
     if not spec.max_replicas:
@@ -130,8 +134,8 @@ def autoscaler(scaler: written.Autoscaler) -> Found:
             yield required((*SPEC, "scaleTargetRef", field))
 
 
-def _unscoped(meta: api.ObjectMeta) -> Found:
-    yield from object_meta(replace(meta, namespace=""), ("metadata",), names.dns_subdomain)
+def _validate_cluster_scoped_meta(meta: api.ObjectMeta) -> ValidationErrors:
+    yield from validate_object_meta(replace(meta, namespace=""), ("metadata",), names.validate_dns_subdomain)
 
 
 KINDS: dict[str, type[Struct]] = {
@@ -141,21 +145,21 @@ KINDS: dict[str, type[Struct]] = {
     "StorageClass": written.StorageClass,
     "HorizontalPodAutoscaler": written.Autoscaler,
 }
-"""Kind -> the struct that ``errors`` takes."""
+"""The struct that ``validate_object`` takes for each kind."""
 
-_RULES: dict[str, Callable[[Any], Found]] = {
-    "PodDisruptionBudget": budget,
-    "PriorityClass": priority_class,
-    "PersistentVolumeClaim": persistent_volume_claim,
-    "StorageClass": storage_class,
-    "HorizontalPodAutoscaler": autoscaler,
+_RULES: dict[str, Callable[[Any], ValidationErrors]] = {
+    "PodDisruptionBudget": validate_budget,
+    "PriorityClass": validate_priority_class_object,
+    "PersistentVolumeClaim": validate_persistent_volume_claim,
+    "StorageClass": validate_storage_class,
+    "HorizontalPodAutoscaler": validate_autoscaler,
 }
 
 
-def errors(kind: str, obj: Struct) -> list[FieldError]:
-    """What the API server refuses in an object of KINDS, each once and in its order; empty where it takes the object.
+def validate_object(kind: str, obj: Struct) -> list[FieldError]:
+    """Return the API server's validation errors of an object of one of KINDS, without duplicates, in its order.
 
-    >>> [str(error) for error in errors("StorageClass", written.StorageClass(api.ObjectMeta("fast")))]
+    >>> [str(error) for error in validate_object("StorageClass", written.StorageClass(api.ObjectMeta("fast")))]
     ['provisioner: Required value']
     """
-    return each_once(_RULES[kind](obj))
+    return deduplicate(_RULES[kind](obj))

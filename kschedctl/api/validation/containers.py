@@ -1,13 +1,16 @@
-"""Containers and their ports. Upstream: validateContainers, validateInitContainers, validateContainerCommon."""
+"""Validation of containers and their ports.
+
+Upstream: validateContainers, validateInitContainers, validateContainerCommon.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from kschedctl.api.field_errors import (
-    Found,
-    Named,
     Path,
+    TypedString,
+    ValidationErrors,
     duplicate,
     forbidden,
     invalid,
@@ -17,39 +20,41 @@ from kschedctl.api.field_errors import (
 )
 from kschedctl.api.validation import names
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.resources import container_resources
+from kschedctl.api.validation.resources import validate_container_resources
 from kschedctl.api.validation.written import Container, PodSpec, Port, VolumeMount
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 
 
-def containers(spec: PodSpec, volumes: Collection[str], path: Path, options: ValidationOptions) -> Found:
-    """All containers of a spec that stands at the path; ``volumes`` are the names of its volumes."""
+def validate_containers(
+    spec: PodSpec, volumes: Collection[str], path: Path, options: ValidationOptions
+) -> ValidationErrors:
+    """Validate all containers of the spec at the path. ``volumes`` are the names of its volumes."""
     if not spec.containers:
         yield required((*path, "containers"))
     seen: set[str] = set()
     for i, container in enumerate(spec.containers):
         at = (*path, "containers", i)
-        yield from _container(container, spec, volumes, at)
+        yield from _validate_container(container, spec, volumes, at)
         if container.name in seen:
             yield duplicate((*at, "name"), container.name)
         seen.add(container.name)
-        yield from _restart_policy(container, at, options)
-    yield from _host_ports(spec.containers, (*path, "containers"))
+        yield from _validate_restart_policy(container, at, options)
+    yield from _validate_unique_host_ports(spec.containers, (*path, "containers"))
     for i, container in enumerate(spec.init_containers):
         at = (*path, "initContainers", i)
-        yield from _container(container, spec, volumes, at)
-        yield from _restart_policy(container, at, options, init=True)
+        yield from _validate_container(container, spec, volumes, at)
+        yield from _validate_restart_policy(container, at, options, init=True)
         if container.name in seen:
             yield duplicate((*at, "name"), container.name)
         elif container.name:
             seen.add(container.name)
-        yield from _host_ports((container,), (*path, "initContainers"))
+        yield from _validate_unique_host_ports((container,), (*path, "initContainers"))
 
 
-def host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) -> Found:
-    """With host networking a port of a container is the host's. Upstream: validatePodHostNetworkDeps."""
+def validate_host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate that host ports equal container ports with host networking. Upstream: validatePodHostNetworkDeps."""
     for i, container in enumerate(spec.containers if spec.host_network else ()):
         for j, port in enumerate(container.ports):
             if (options.is_pod or port.host_port) and port.host_port != port.container_port:
@@ -57,8 +62,8 @@ def host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) ->
                 yield invalid(at, port.host_port, "must match `containerPort` when `hostNetwork` is true")
 
 
-def images(spec: PodSpec, path: Path) -> Found:
-    """What only pods are asked for, not templates. Upstream: validateContainerOnlyForPod."""
+def validate_images(spec: PodSpec, path: Path) -> ValidationErrors:
+    """Validate images, which is done for pods but not for templates. Upstream: validateContainerOnlyForPod."""
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
             if container.image != container.image.strip():
@@ -66,47 +71,47 @@ def images(spec: PodSpec, path: Path) -> Found:
                 yield invalid(at, container.image, "must not have leading or trailing whitespace")
 
 
-def _container(container: Container, spec: PodSpec, volumes: Collection[str], path: Path) -> Found:
+def _validate_container(container: Container, spec: PodSpec, volumes: Collection[str], path: Path) -> ValidationErrors:
     if container.name:
-        yield from names.check((*path, "name"), container.name, names.dns_label)
+        yield from names.validate_syntax((*path, "name"), container.name, names.validate_dns_label)
     else:
         yield required((*path, "name"))
     if not container.image:
         yield required((*path, "image"))
-    yield from _ports(container.ports, (*path, "ports"))
-    yield from _mounts(container.volume_mounts, volumes, (*path, "volumeMounts"))
+    yield from _validate_ports(container.ports, (*path, "ports"))
+    yield from _validate_mounts(container.volume_mounts, volumes, (*path, "volumeMounts"))
     claims = {claim.name for claim in spec.resource_claims} - {""}
-    yield from container_resources(container.resources, claims, (*path, "resources"))
+    yield from validate_container_resources(container.resources, claims, (*path, "resources"))
 
 
-def _ports(ports: Sequence[Port], path: Path) -> Found:
-    """Upstream: validateContainerPorts; a port without a protocol is of TCP by default."""
+def _validate_ports(ports: Sequence[Port], path: Path) -> ValidationErrors:
+    """Validate container ports. Upstream: validateContainerPorts. A port without a protocol is TCP by default."""
     seen = set()
     for i, port in enumerate(ports):
         at = (*path, i)
-        if problems := names.port_name(port.name) if port.name else []:
+        if problems := names.validate_port_name(port.name) if port.name else []:
             yield from (invalid((*at, "name"), port.name, problem) for problem in problems)
         elif port.name in seen:
             yield duplicate((*at, "name"), port.name)
         elif port.name:
             seen.add(port.name)
         if port.container_port:
-            yield from _port_number(port.container_port, (*at, "containerPort"))
+            yield from _validate_port_number(port.container_port, (*at, "containerPort"))
         else:
             yield required((*at, "containerPort"))
         if port.host_port:
-            yield from _port_number(port.host_port, (*at, "hostPort"))
+            yield from _validate_port_number(port.host_port, (*at, "hostPort"))
         if port.protocol and port.protocol not in PROTOCOLS:
-            yield not_supported((*at, "protocol"), Named(port.protocol), PROTOCOLS)
+            yield not_supported((*at, "protocol"), TypedString(port.protocol), PROTOCOLS)
 
 
-def _port_number(number: int, path: Path) -> Found:
+def _validate_port_number(number: int, path: Path) -> ValidationErrors:
     if not 1 <= number <= 65535:
         yield invalid(path, number, "must be between 1 and 65535, inclusive")
 
 
-def _host_ports(containers: Sequence[Container], path: Path) -> Found:
-    """One port of the host twice. Upstream: AccumulateUniqueHostPorts."""
+def _validate_unique_host_ports(containers: Sequence[Container], path: Path) -> ValidationErrors:
+    """Validate that no host port is used twice. Upstream: AccumulateUniqueHostPorts."""
     seen = set()
     for i, container in enumerate(containers):
         for j, port in enumerate(container.ports):
@@ -116,8 +121,8 @@ def _host_ports(containers: Sequence[Container], path: Path) -> Found:
             seen.add(text)
 
 
-def _mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path) -> Found:
-    """Upstream: ValidateVolumeMounts."""
+def _validate_mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path) -> ValidationErrors:
+    """Validate volume mounts. Upstream: ValidateVolumeMounts."""
     seen = set()
     for i, mount in enumerate(mounts):
         if not mount.name:
@@ -131,13 +136,15 @@ def _mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path)
         seen.add(mount.mount_path)
 
 
-def _restart_policy(container: Container, path: Path, options: ValidationOptions, init: bool = False) -> Found:
-    """Upstream: validateContainerRestartPolicy, validateInitContainerRestartPolicy."""
+def _validate_restart_policy(
+    container: Container, path: Path, options: ValidationOptions, init: bool = False
+) -> ValidationErrors:
+    """Validate a restart policy. Upstream: validateContainerRestartPolicy, validateInitContainerRestartPolicy."""
     policy, at = container.restart_policy, (*path, "restartPolicy")
-    known = RESTART_POLICIES if options.container_restart_rules else ("Always",) if init else None
+    allowed = RESTART_POLICIES if options.container_restart_rules else ("Always",) if init else None
     if policy is None:
         return
-    if known is None:
+    if allowed is None:
         yield forbidden(at, "may not be set for non-init containers")
-    elif policy not in known:
-        yield not_supported(at, Named(policy), known)
+    elif policy not in allowed:
+        yield not_supported(at, TypedString(policy), allowed)

@@ -1,15 +1,15 @@
-"""Any manifest that is a pod or makes pods: its kind decides what is looked at."""
+"""Validation of any manifest that is a pod or contains a pod template, by kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kschedctl.api.field_errors import FieldError, Found, Path, each_once
+from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, deduplicate
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation import workloads, written
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.pods import pod
+from kschedctl.api.validation.pods import validate_pod
 
 KINDS: dict[str, type[Struct]] = {
     "Pod": written.Pod,
@@ -22,37 +22,37 @@ KINDS: dict[str, type[Struct]] = {
     "Job": written.Workload,
     "CronJob": written.CronJob,
 }
-"""Kind -> the struct that ``errors`` takes."""
+"""The struct that ``validate_manifest`` takes for each kind."""
 
-_RULES: dict[str, Callable[[Any, ValidationOptions], Found]] = {
-    "Pod": pod,
-    "PodTemplate": workloads.pod_template,
-    "Deployment": workloads.deployment,
-    "ReplicaSet": workloads.replica_set,
-    "ReplicationController": workloads.replication_controller,
-    "StatefulSet": workloads.stateful_set,
-    "DaemonSet": workloads.daemon_set,
-    "Job": workloads.job,
-    "CronJob": workloads.cron_job,
+_RULES: dict[str, Callable[[Any, ValidationOptions], ValidationErrors]] = {
+    "Pod": validate_pod,
+    "PodTemplate": workloads.validate_pod_template,
+    "Deployment": workloads.validate_deployment,
+    "ReplicaSet": workloads.validate_replica_set,
+    "ReplicationController": workloads.validate_replication_controller,
+    "StatefulSet": workloads.validate_stateful_set,
+    "DaemonSet": workloads.validate_daemon_set,
+    "Job": workloads.validate_job,
+    "CronJob": workloads.validate_cron_job,
 }
 
 
-def errors(kind: str, manifest: Struct, options: ValidationOptions) -> list[FieldError]:
-    """What the API server refuses in an object of KINDS, each once and in its order; empty where it takes the object.
+def validate_manifest(kind: str, manifest: Struct, options: ValidationOptions) -> list[FieldError]:
+    """Return the API server's validation errors of an object of one of KINDS, without duplicates, in its order.
 
-    >>> [str(error) for error in errors("Pod", written.Pod(), ValidationOptions())]
+    >>> [str(error) for error in validate_manifest("Pod", written.Pod(), ValidationOptions())]
     ['metadata.name: Required value: name or generateName is required', 'spec.containers: Required value']
     """
-    return each_once(_RULES[kind](manifest, options))
+    return deduplicate(_RULES[kind](manifest, options))
 
 
-def pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Template, Path]]:
-    """What the pods of an object of KINDS are made of, and where that stands in the object."""
+def iter_pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Template, Path]]:
+    """Yield the pod templates of an object of one of KINDS with their paths."""
     match manifest:
         case written.Pod():
             yield manifest, ()
         case written.Workload():
-            template = workloads.with_claims(manifest.spec) if kind == "StatefulSet" else manifest.spec.template
+            template = workloads.add_claim_volumes(manifest.spec) if kind == "StatefulSet" else manifest.spec.template
             yield template, ("spec", "template")
         case written.ReplicationController():
             if manifest.spec.template is not None:

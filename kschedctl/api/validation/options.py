@@ -1,4 +1,4 @@
-"""Under which circumstances a pod, or a template, is validated."""
+"""The circumstances under which a pod or pod template is validated."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 
 class ValidationOptions(NamedTuple):
-    """``is_pod``: a pod that is created, not a template; the others are feature gates, as they are in v1.36.
+    """What is validated, and the feature gates that matter, with their defaults of v1.36.
 
     Upstream: PodValidationOptions, and GetValidationOptionsFromPodSpecAndMeta in pkg/api/pod/util.go (v1.36).
     """
 
     is_pod: bool = False
+    """True for a pod that is created, False for a template."""
     comparison_operators: bool = False
     selector_merge: bool = True
     pod_level_resources: bool = True

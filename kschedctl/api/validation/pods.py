@@ -1,4 +1,4 @@
-"""A pod that is about to be created, and the template of one. Upstream: ValidatePodCreate, ValidatePodTemplateSpec."""
+"""Validation of a pod that is created, and of a pod template. Upstream: ValidatePodCreate, ValidatePodTemplateSpec."""
 
 from __future__ import annotations
 
@@ -10,19 +10,28 @@ import msgspec
 from kschedctl.api import objects as api
 from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.defaults import default_pod
-from kschedctl.api.field_errors import Found, Named, Path, duplicate, forbidden, invalid, not_supported, required
+from kschedctl.api.field_errors import (
+    Path,
+    TypedString,
+    ValidationErrors,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from kschedctl.api.priority import POLICIES
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import names
-from kschedctl.api.validation.containers import containers, host_network_ports, images
-from kschedctl.api.validation.metadata import annotation_keys, object_meta
-from kschedctl.api.validation.node_affinity import node_affinity
+from kschedctl.api.validation.containers import validate_containers, validate_host_network_ports, validate_images
+from kschedctl.api.validation.metadata import validate_annotation_keys, validate_object_meta
+from kschedctl.api.validation.node_affinity import validate_node_affinity
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.pod_affinity import pod_affinity
-from kschedctl.api.validation.resources import overhead, pod_resources
-from kschedctl.api.validation.spread import spread_constraints
-from kschedctl.api.validation.tolerations import tolerations
-from kschedctl.api.validation.volumes import volumes
+from kschedctl.api.validation.pod_affinity import validate_pod_affinity
+from kschedctl.api.validation.resources import validate_overhead, validate_pod_resources
+from kschedctl.api.validation.spread import validate_spread_constraints
+from kschedctl.api.validation.tolerations import validate_tolerations
+from kschedctl.api.validation.volumes import validate_volumes
 from kschedctl.api.validation.written import Pod, PodSpec, Template
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -40,27 +49,29 @@ class _Shown(msgspec.Struct, frozen=True, rename="pascal"):
     resource_claim_template_name: str | None
 
 
-def pod(manifest: Pod, options: ValidationOptions) -> Found:
-    """What is refused when the pod is created."""
+def validate_pod(manifest: Pod, options: ValidationOptions) -> ValidationErrors:
+    """Validate a pod that is about to be created."""
     options = options._replace(is_pod=True)
-    spec = stored_spec(manifest, options)
-    yield from object_meta(manifest.metadata, ("metadata",), names.dns_subdomain)
-    yield from pod_spec(spec, manifest.metadata.name, ("spec",), options)
-    yield from images(spec, ("spec",))
+    spec = default_spec(manifest, options)
+    yield from validate_object_meta(manifest.metadata, ("metadata",), names.validate_dns_subdomain)
+    yield from validate_pod_spec(spec, manifest.metadata.name, ("spec",), options)
+    yield from validate_images(spec, ("spec",))
     if spec.node_name and spec.scheduling_gates:
         yield forbidden(("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared")
 
 
-def template(written: Template, path: Path, options: ValidationOptions) -> Found:
-    """What is refused in the template of pods; they themselves are looked at once more when they are created."""
-    yield from names.labels(written.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
+def validate_template(written: Template, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate a pod template. Its pods are validated again when they are created."""
+    yield from names.validate_labels(written.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
     at = (*path, "metadata", "annotations")
-    yield from (e._replace(at=at) for e in annotation_keys(written.metadata.annotations, (*path, "annotations")))
-    yield from pod_spec(written.spec, "", (*path, "spec"), options._replace(is_pod=False))
+    yield from (
+        e._replace(at=at) for e in validate_annotation_keys(written.metadata.annotations, (*path, "annotations"))
+    )
+    yield from validate_pod_spec(written.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 
-def stored_spec(written: Template, options: ValidationOptions) -> PodSpec:
-    """The spec of a pod with what the API server fills in before it validates."""
+def default_spec(written: Template, options: ValidationOptions) -> PodSpec:
+    """Return the spec with what the API server fills in before it validates."""
     plain = api.Pod(api.PodMeta(labels=written.metadata.labels), written.spec)
     with suppress(QuantityError):  # whoever reads the quantity says so
         plain = default_pod(plain)
@@ -70,69 +81,73 @@ def stored_spec(written: Template, options: ValidationOptions) -> PodSpec:
     return spec
 
 
-def pod_spec(spec: PodSpec, pod_name: str, path: Path, options: ValidationOptions) -> Found:
-    """Upstream: ValidatePodSpec; ``pod_name`` is empty for a template."""
-    errors, right = volumes(spec.volumes, pod_name, (*path, "volumes"), options)
+def validate_pod_spec(spec: PodSpec, pod_name: str, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate a pod spec. ``pod_name`` is empty for a template. Upstream: ValidatePodSpec."""
+    errors, right = validate_volumes(spec.volumes, pod_name, (*path, "volumes"), options)
     yield from errors
-    yield from _resource_claims(spec.resource_claims, (*path, "resourceClaims"))
-    yield from containers(spec, right, path, options)
+    yield from _validate_resource_claims(spec.resource_claims, (*path, "resourceClaims"))
+    yield from validate_containers(spec, right, path, options)
     if options.pod_level_resources:
-        yield from pod_resources(spec, (*path, "resources"))
-    yield from host_network_ports(spec, path, options)
+        yield from validate_pod_resources(spec, (*path, "resources"))
+    yield from validate_host_network_ports(spec, path, options)
     if spec.restart_policy not in ("", *RESTART_POLICIES):
-        yield not_supported((*path, "restartPolicy"), Named(spec.restart_policy), RESTART_POLICIES)
-    yield from names.labels(spec.node_selector, (*path, "nodeSelector"))
+        yield not_supported((*path, "restartPolicy"), TypedString(spec.restart_policy), RESTART_POLICIES)
+    yield from names.validate_labels(spec.node_selector, (*path, "nodeSelector"))
     yield from _affinity(spec.affinity, (*path, "affinity"))
     yield from _scheduling_gates(spec.scheduling_gates, (*path, "schedulingGates"))
     at = (*path, "topologySpreadConstraints")
-    yield from spread_constraints(spec.topology_spread_constraints, at, options)
+    yield from validate_spread_constraints(spec.topology_spread_constraints, at, options)
     if spec.host_network and spec.host_users is False and not options.user_namespaces_host_network:
         yield forbidden((*path, "hostNetwork"), "when `hostUsers` is false")
     yield from _names(spec, path)
-    yield from tolerations(spec.tolerations, (*path, "tolerations"), options)
+    yield from validate_tolerations(spec.tolerations, (*path, "tolerations"), options)
     yield from _priority_and_classes(spec, path)
-    yield from overhead(spec.overhead, (*path, "overhead"))
+    yield from validate_overhead(spec.overhead, (*path, "overhead"))
 
 
-def _affinity(affinity: api.Affinity | None, path: Path) -> Found:
+def _affinity(affinity: api.Affinity | None, path: Path) -> ValidationErrors:
     if affinity is None:
         return
     if affinity.node_affinity is not None:
-        yield from node_affinity(affinity.node_affinity, (*path, "nodeAffinity"))
+        yield from validate_node_affinity(affinity.node_affinity, (*path, "nodeAffinity"))
     if affinity.pod_affinity is not None:
-        yield from pod_affinity(affinity.pod_affinity, (*path, "podAffinity"))
+        yield from validate_pod_affinity(affinity.pod_affinity, (*path, "podAffinity"))
     if affinity.pod_anti_affinity is not None:
-        yield from pod_affinity(affinity.pod_anti_affinity, (*path, "podAntiAffinity"))
+        yield from validate_pod_affinity(affinity.pod_anti_affinity, (*path, "podAntiAffinity"))
 
 
-def _names(spec: PodSpec, path: Path) -> Found:
+def _names(spec: PodSpec, path: Path) -> ValidationErrors:
     if spec.node_name:
-        yield from names.check((*path, "nodeName"), spec.node_name, names.dns_subdomain)
+        yield from names.validate_syntax((*path, "nodeName"), spec.node_name, names.validate_dns_subdomain)
 
 
-def _priority_and_classes(spec: PodSpec, path: Path) -> Found:
+def _priority_and_classes(spec: PodSpec, path: Path) -> ValidationErrors:
     if spec.priority_class_name:
-        yield from names.check((*path, "priorityClassName"), spec.priority_class_name, names.dns_subdomain)
+        yield from names.validate_syntax(
+            (*path, "priorityClassName"), spec.priority_class_name, names.validate_dns_subdomain
+        )
     if spec.runtime_class_name is not None:
-        yield from names.check((*path, "runtimeClassName"), spec.runtime_class_name, names.dns_subdomain)
+        yield from names.validate_syntax(
+            (*path, "runtimeClassName"), spec.runtime_class_name, names.validate_dns_subdomain
+        )
     if spec.preemption_policy == "":
         yield required((*path, "preemptionPolicy"))
     elif spec.preemption_policy is not None and spec.preemption_policy not in POLICIES:
-        yield not_supported((*path, "preemptionPolicy"), Named(spec.preemption_policy), POLICIES)
+        yield not_supported((*path, "preemptionPolicy"), TypedString(spec.preemption_policy), POLICIES)
 
 
-def _scheduling_gates(gates: Sequence[api.PodSchedulingGate], path: Path) -> Found:
+def _scheduling_gates(gates: Sequence[api.PodSchedulingGate], path: Path) -> ValidationErrors:
     """Upstream: validateSchedulingGates."""
     seen = set()
     for i, gate in enumerate(gates):
-        yield from names.check((*path, i), gate.name, names.qualified_name)
+        yield from names.validate_syntax((*path, i), gate.name, names.validate_qualified_name)
         if gate.name in seen:
             yield duplicate((*path, i), gate.name)
         seen.add(gate.name)
 
 
-def _resource_claims(claims: Sequence[api.PodResourceClaim], path: Path) -> Found:
-    """Upstream: validatePodResourceClaims."""
+def _validate_resource_claims(claims: Sequence[api.PodResourceClaim], path: Path) -> ValidationErrors:
+    """Validate resource claims. Upstream: validatePodResourceClaims."""
     seen = set()
     for i, claim in enumerate(claims):
         at = (*path, i)
@@ -141,12 +156,12 @@ def _resource_claims(claims: Sequence[api.PodResourceClaim], path: Path) -> Foun
         elif claim.name in seen:
             yield duplicate((*at, "name"), claim.name)
         else:
-            yield from names.check((*at, "name"), claim.name, names.dns_label)
+            yield from names.validate_syntax((*at, "name"), claim.name, names.validate_dns_label)
             seen.add(claim.name)
         yield from _source_of_claim(claim, at)
 
 
-def _source_of_claim(claim: api.PodResourceClaim, path: Path) -> Found:
+def _source_of_claim(claim: api.PodResourceClaim, path: Path) -> ValidationErrors:
     """Exactly one of a claim and a template."""
     given = {field: name for attribute, field in _CLAIM_NAMES if (name := getattr(claim, attribute)) is not None}
     shown = _Shown(claim.name, claim.resource_claim_name, claim.resource_claim_template_name)
@@ -156,4 +171,4 @@ def _source_of_claim(claim: api.PodResourceClaim, path: Path) -> Found:
     if not given:
         yield invalid(path, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
     for field, name in given.items():
-        yield from names.check((*path, field), name, names.dns_subdomain)
+        yield from names.validate_syntax((*path, field), name, names.validate_dns_subdomain)

@@ -1,14 +1,14 @@
-"""What containers and pods ask for: requests, limits, claims. Upstream: validateResourceRequirements."""
+"""Validation of requests, limits and claims of containers and pods. Upstream: validateResourceRequirements."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from kschedctl.api.field_errors import (
-    Found,
     Key,
-    Named,
     Path,
+    TypedString,
+    ValidationErrors,
     duplicate,
     forbidden,
     invalid,
@@ -26,119 +26,131 @@ from kschedctl.api.objects import (
     Resources,
 )
 from kschedctl.api.pod_requests import Options as RequestOptions
-from kschedctl.api.pod_requests import Quantities, aggregate_container_requests, container_limits, quantities
+from kschedctl.api.pod_requests import (
+    Quantities,
+    aggregate_container_limits,
+    aggregate_container_requests,
+    parse_quantities,
+)
 from kschedctl.api.quantity import MILLI, Quantity, QuantityError, parse
 from kschedctl.api.resource_names import HUGE_PAGES_PREFIX, is_extended, is_native, is_pod_level
 from kschedctl.api.validation import names
 
-_COUNTED = (
+_QUOTA_COUNTS = (
     *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
     *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
 )
-_OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
-_STANDARD = frozenset(
+_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_STANDARD_NAMES = frozenset(
     (
-        *_OF_CONTAINERS,
-        *_COUNTED,
+        *_CONTAINER_RESOURCES,
+        *_QUOTA_COUNTS,
         *("storage", "requests.storage"),
-        *(f"{part}.{name}" for part in ("requests", "limits") for name in _OF_CONTAINERS),
+        *(f"{part}.{name}" for part in ("requests", "limits") for name in _CONTAINER_RESOURCES),
     )
 )
-"""Names without a domain that mean something somewhere, be it in a quota."""
-_ALONE = RequestOptions(use_status=False, pod_level=False, overhead=False)
+"""Names without a domain that have a meaning somewhere, for example in a quota."""
+_CONTAINERS_ONLY = RequestOptions(use_status=False, pod_level=False, overhead=False)
 
 
-def container_resources(resources: ResourceRequirements, claims: Collection[str], path: Path) -> Found:
-    """Resources of a container; ``claims`` are the names in spec.resourceClaims.
+def validate_container_resources(
+    resources: ResourceRequirements, claims: Collection[str], path: Path
+) -> ValidationErrors:
+    """Validate the resources of a container. ``claims`` are the names in spec.resourceClaims.
 
     Upstream: ValidateContainerResourceRequirements.
     """
-    yield from _requirements(resources, path, of_pod=False)
-    yield from _claims(resources.claims, claims, (*path, "claims"))
+    yield from _validate_requirements(resources, path, of_pod=False)
+    yield from _validate_claims(resources.claims, claims, (*path, "claims"))
 
 
-def overhead(amounts: Resources, path: Path) -> Found:
-    """Upstream: validateOverhead, which takes it for limits and says so."""
-    yield from _requirements(ResourceRequirements(limits=amounts), path, of_pod=False)
+def validate_overhead(amounts: Resources, path: Path) -> ValidationErrors:
+    """Validate the overhead of a pod. Upstream: validateOverhead, whose messages call it limits."""
+    yield from _validate_requirements(ResourceRequirements(limits=amounts), path, of_pod=False)
 
 
-def pod_resources(spec: PodSpec, path: Path) -> Found:
-    """Resources of the pod as a whole. Upstream: validatePodResources."""
+def validate_pod_resources(spec: PodSpec, path: Path) -> ValidationErrors:
+    """Validate the resources of the pod as a whole. Upstream: validatePodResources."""
     resources = spec.resources
     if resources is None:
         return
     if resources.claims:
         yield forbidden((*path, "claims"), "claims may not be set for Resources at pod-level")
-    yield from _requirements(resources, path, of_pod=True)
+    yield from _validate_requirements(resources, path, of_pod=True)
     try:
-        yield from _consistent(spec, _readable(resources.requests), _readable(resources.limits), path)
+        yield from _validate_pod_level_consistency(
+            spec, _parse_readable(resources.requests), _parse_readable(resources.limits), path
+        )
     except QuantityError:
         return  # of a container; whoever reads it says so
 
 
-def resource_name(name: str, path: Path) -> Found:
-    """The name of a resource of a container. Upstream: validateContainerResourceName."""
-    yield from _any_resource_name(name, path)
+def validate_container_resource_name(name: str, path: Path) -> ValidationErrors:
+    """Validate the name of a container's resource. Upstream: validateContainerResourceName."""
+    yield from _validate_any_resource_name(name, path)
     if "/" not in name:
-        if name not in _OF_CONTAINERS and not name.startswith(HUGE_PAGES_PREFIX):
-            yield invalid(path, Named(name), "must be a standard resource for containers")
+        if name not in _CONTAINER_RESOURCES and not name.startswith(HUGE_PAGES_PREFIX):
+            yield invalid(path, TypedString(name), "must be a standard resource for containers")
     elif not is_native(name) and not is_extended(name):
-        yield invalid(path, Named(name), "doesn't follow extended resource name standard")
+        yield invalid(path, TypedString(name), "doesn't follow extended resource name standard")
 
 
-def _pod_resource_name(name: str, path: Path) -> Found:
-    """Upstream: validatePodResourceName."""
-    if faults := tuple(_any_resource_name(name, path)):
+def _validate_pod_resource_name(name: str, path: Path) -> ValidationErrors:
+    """Validate a pod resource name. Upstream: validatePodResourceName."""
+    if faults := tuple(_validate_any_resource_name(name, path)):
         yield from faults
     elif not is_pod_level(name):
-        yield not_supported(path, Named(name), ("cpu", HUGE_PAGES_PREFIX, "memory"))
+        yield not_supported(path, TypedString(name), ("cpu", HUGE_PAGES_PREFIX, "memory"))
 
 
-def _any_resource_name(name: str, path: Path) -> Found:
-    """Upstream: validateResourceName."""
-    faults = [invalid(path, Named(name), problem) for problem in names.qualified_name(name)]
-    known = name in _STANDARD or name.startswith((HUGE_PAGES_PREFIX, f"requests.{HUGE_PAGES_PREFIX}"))
-    if not faults and "/" not in name and not known:
-        faults.append(invalid(path, Named(name), "must be a standard resource type or fully qualified"))
+def _validate_any_resource_name(name: str, path: Path) -> ValidationErrors:
+    """Validate the name of a resource anywhere. Upstream: validateResourceName."""
+    faults = [invalid(path, TypedString(name), problem) for problem in names.validate_qualified_name(name)]
+    is_standard = name in _STANDARD_NAMES or name.startswith((HUGE_PAGES_PREFIX, f"requests.{HUGE_PAGES_PREFIX}"))
+    if not faults and "/" not in name and not is_standard:
+        faults.append(invalid(path, TypedString(name), "must be a standard resource type or fully qualified"))
     yield from faults
 
 
-def _requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) -> Found:
-    limits, requests = _readable(resources.limits), _readable(resources.requests)
+def _validate_requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) -> ValidationErrors:
+    limits, requests = _parse_readable(resources.limits), _parse_readable(resources.requests)
     for name, amount in sorted(limits.items()):
-        yield from _amount(name, amount, (*path, "limits", Key(name)), of_pod)
-        yield from _whole_pages(name, amount, (*path, "limits", Key(name)))
+        yield from _validate_amount(name, amount, (*path, "limits", Key(name)), of_pod)
+        yield from _validate_whole_pages(name, amount, (*path, "limits", Key(name)))
     for name, amount in sorted(requests.items()):
-        yield from _amount(name, amount, (*path, "requests", Key(name)), of_pod)
-        yield from _within_limit(name, amount, limits, path)
-        yield from _whole_pages(name, amount, (*path, "requests", Key(name)))
-    asked = {*limits, *requests}
-    if any(name.startswith(HUGE_PAGES_PREFIX) for name in asked) and not asked & {"cpu", "memory"}:
+        yield from _validate_amount(name, amount, (*path, "requests", Key(name)), of_pod)
+        yield from _validate_request_within_limit(name, amount, limits, path)
+        yield from _validate_whole_pages(name, amount, (*path, "requests", Key(name)))
+    named_resources = {*limits, *requests}
+    if any(name.startswith(HUGE_PAGES_PREFIX) for name in named_resources) and not named_resources & {"cpu", "memory"}:
         yield forbidden(path, "HugePages require cpu or memory")
 
 
-def _readable(resources: Resources) -> Quantities:
-    """As the API server keeps them, in thousandths at the least; what is no quantity is found by who reads them."""
+def _parse_readable(resources: Resources) -> Quantities:
+    """Return the amounts that can be parsed, rounded up to thousandths as the API server stores them.
+
+    Amounts that cannot be parsed are reported by whoever reads them.
+    """
     readable = {}
     for name, text in resources.items():
         try:
-            readable[name] = quantities({name: text})[name].round_up(MILLI)
+            readable[name] = parse_quantities({name: text})[name].round_up(MILLI)
         except QuantityError:
             continue
     return readable
 
 
-def _amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> Found:
-    """Upstream: ValidateResourceQuantityValue."""
-    yield from _pod_resource_name(name, path) if of_pod else resource_name(name, path)
+def _validate_amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> ValidationErrors:
+    """Validate a resource amount. Upstream: ValidateResourceQuantityValue."""
+    yield from _validate_pod_resource_name(name, path) if of_pod else validate_container_resource_name(name, path)
     if amount < parse("0"):
         yield invalid(path, str(amount), "must be greater than or equal to 0")
-    if (name in _COUNTED or is_extended(name)) and amount.milli_value() % 1000:
+    if (name in _QUOTA_COUNTS or is_extended(name)) and amount.milli_value() % 1000:
         yield invalid(path, str(amount), "must be an integer")
 
 
-def _within_limit(name: str, amount: Quantity, limits: Quantities, path: Path) -> Found:
-    """Extended resources and huge pages cannot be promised to more than one."""
+def _validate_request_within_limit(name: str, amount: Quantity, limits: Quantities, path: Path) -> ValidationErrors:
+    """Validate that a request does not exceed its limit. Extended resources and huge pages cannot be overcommitted."""
     overcommit = is_native(name) and not name.startswith(HUGE_PAGES_PREFIX)
     limit = limits.get(name)
     if limit is None:
@@ -150,7 +162,7 @@ def _within_limit(name: str, amount: Quantity, limits: Quantities, path: Path) -
         yield invalid((*path, "requests"), str(amount), f"must be less than or equal to {name} limit of {limit}")
 
 
-def _whole_pages(name: str, amount: Quantity, path: Path) -> Found:
+def _validate_whole_pages(name: str, amount: Quantity, path: Path) -> ValidationErrors:
     if name.startswith(HUGE_PAGES_PREFIX) and not _is_divisible(name, amount):
         yield invalid(path, str(amount), f"{amount} is not positive integer multiple of {name}")
 
@@ -165,46 +177,50 @@ def _is_divisible(name: str, amount: Quantity) -> bool:
     return whole and amount.value() % page.value() == 0
 
 
-def _claims(claims: Sequence[ContainerResourceClaim], known: Collection[str], path: Path) -> Found:
-    """Upstream: validateResourceClaimNames."""
-    used: set[str] = set()
+def _validate_claims(
+    claims: Sequence[ContainerResourceClaim], claim_names: Collection[str], path: Path
+) -> ValidationErrors:
+    """Validate the claim names of a container. Upstream: validateResourceClaimNames."""
+    used_keys: set[str] = set()
     for i, claim in enumerate(claims):
         at = (*path, i)
         if not claim.name:
             yield required(at)
             continue
         key = f"{claim.name}/{claim.request}" if claim.request else claim.name
-        if claim.name in used:
+        if claim.name in used_keys:
             yield duplicate(at, claim.name)
         else:
             if claim.request:
-                yield from names.check((*at, "request"), claim.request, names.dns_label)
-            parts = [other for other in used if other.startswith(f"{claim.name}/")] if not claim.request else []
-            if key in used or parts:
+                yield from names.validate_syntax((*at, "request"), claim.request, names.validate_dns_label)
+            parts = [other for other in used_keys if other.startswith(f"{claim.name}/")] if not claim.request else []
+            if key in used_keys or parts:
                 yield duplicate(at, key)
-            used.add(key)
-        if claim.name not in known:
-            where = f": {', '.join(sorted(known))}" if known else " which is empty"
+            used_keys.add(key)
+        if claim.name not in claim_names:
+            where = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
             yield not_found(at, claim.name, f"must be one of the names in pod.spec.resourceClaims{where}")
 
 
-def _consistent(spec: PodSpec, requests: Quantities, limits: Quantities, path: Path) -> Found:
-    """The containers' against those of the pod. Upstream: validatePodResourceConsistency."""
-    together = aggregate_container_requests(Pod(PodMeta(), spec), _ALONE)
+def _validate_pod_level_consistency(
+    spec: PodSpec, requests: Quantities, limits: Quantities, path: Path
+) -> ValidationErrors:
+    """Validate the containers' resources against those of the pod. Upstream: validatePodResourceConsistency."""
+    together = aggregate_container_requests(Pod(PodMeta(), spec), _CONTAINERS_ONLY)
     for name, amount in sorted(together.items()):
         if name in requests and amount > requests[name]:
             rule = f"must be greater than or equal to aggregate container requests of {amount}"
             yield invalid((*path, "requests", Key(name)), str(requests[name]), rule)
-    for name, amount in sorted(container_limits(spec.containers, spec.init_containers).items()):
+    for name, amount in sorted(aggregate_container_limits(spec.containers, spec.init_containers).items()):
         if name.startswith(HUGE_PAGES_PREFIX) and name in limits and amount > limits[name]:
             rule = f"must be greater than or equal to aggregate container limits of {amount}"
             yield invalid((*path, "limits", Key(name)), str(limits[name]), rule)
     for i, container in enumerate(spec.containers):
-        yield from _below_pod(container, limits, (*path, "containers", i))
+        yield from _validate_below_pod_limits(container, limits, (*path, "containers", i))
 
 
-def _below_pod(container: Container, limits: Quantities, path: Path) -> Found:
-    for name, amount in sorted(_readable(container.resources.limits).items()):
+def _validate_below_pod_limits(container: Container, limits: Quantities, path: Path) -> ValidationErrors:
+    for name, amount in sorted(_parse_readable(container.resources.limits).items()):
         if name in limits and amount > limits[name]:
             rule = f"must be less than or equal to pod limits of {limits[name]}"
             yield invalid((*path, Key(name), "limits"), str(amount), rule)

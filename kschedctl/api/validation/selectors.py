@@ -1,11 +1,11 @@
-"""Label selectors.
+"""Validation of label selectors.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go (v1.36).
 """
 
 from __future__ import annotations
 
-from kschedctl.api.field_errors import Found, Named, Path, forbidden, invalid, required
+from kschedctl.api.field_errors import Path, TypedString, ValidationErrors, forbidden, invalid, required
 from kschedctl.api.objects import LabelSelector, SelectorRequirement
 from kschedctl.api.validation import names
 
@@ -14,16 +14,16 @@ NO_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
 SOME_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
 
 
-def label_selector(selector: LabelSelector | None, path: Path) -> Found:
-    """A selector with all its requirements."""
+def validate_label_selector(selector: LabelSelector | None, path: Path) -> ValidationErrors:
+    """Validate a label selector with all its requirements."""
     if selector is None:
         return
-    yield from names.labels(selector.match_labels, (*path, "matchLabels"))
+    yield from names.validate_labels(selector.match_labels, (*path, "matchLabels"))
     for i, requirement in enumerate(selector.match_expressions):
-        yield from _requirement(requirement, (*path, "matchExpressions", i))
+        yield from _validate_requirement(requirement, (*path, "matchExpressions", i))
 
 
-def _requirement(requirement: SelectorRequirement, path: Path) -> Found:
+def _validate_requirement(requirement: SelectorRequirement, path: Path) -> ValidationErrors:
     values = requirement.values or ()
     match requirement.operator:
         case "In" | "NotIn":
@@ -33,6 +33,6 @@ def _requirement(requirement: SelectorRequirement, path: Path) -> Found:
             if values:
                 yield forbidden((*path, "values"), SOME_VALUES)
         case operator:
-            yield invalid((*path, "operator"), Named(operator), UNKNOWN_OPERATOR)
-    yield from names.check((*path, "key"), requirement.key, names.qualified_name)
-    yield from names.check_all((*path, "values"), values, names.label_value)
+            yield invalid((*path, "operator"), TypedString(operator), UNKNOWN_OPERATOR)
+    yield from names.validate_syntax((*path, "key"), requirement.key, names.validate_qualified_name)
+    yield from names.validate_syntax_of_each((*path, "values"), values, names.validate_label_value)

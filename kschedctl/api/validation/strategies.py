@@ -1,4 +1,6 @@
-"""How a Deployment replaces its pods. Upstream: ValidateDeploymentStrategy in pkg/apis/apps/validation (v1.36)."""
+"""Validation of a Deployment's update strategy. Upstream: ValidateDeploymentStrategy in pkg/apis/apps/validation
+(v1.36).
+"""
 
 from __future__ import annotations
 
@@ -6,79 +8,83 @@ import re
 
 import msgspec
 
-from kschedctl.api.field_errors import Found, Named, Path, forbidden, invalid, not_supported
+from kschedctl.api.field_errors import Path, TypedString, ValidationErrors, forbidden, invalid, not_supported
 from kschedctl.api.validation.written import RollingUpdate, Strategy
 
 STRATEGIES = ("Recreate", "RollingUpdate")
 
 
-class _ShownUpdate(msgspec.Struct, frozen=True, rename="pascal"):
+class _PrintedRollingUpdate(msgspec.Struct, frozen=True, rename="pascal"):
     max_unavailable: int | str
     max_surge: int | str
 
 
-class _Shown(msgspec.Struct, frozen=True, rename="pascal"):
+class _PrintedStrategy(msgspec.Struct, frozen=True, rename="pascal"):
     """A strategy as upstream prints it."""
 
     type: str
-    rolling_update: _ShownUpdate | None
+    rolling_update: _PrintedRollingUpdate | None
 
 
-def _shown_update(update: RollingUpdate | None) -> _ShownUpdate | None:
-    return None if update is None else _ShownUpdate(update.max_unavailable or 0, update.max_surge or 0)
+def _print_rolling_update(update: RollingUpdate | None) -> _PrintedRollingUpdate | None:
+    return None if update is None else _PrintedRollingUpdate(update.max_unavailable or 0, update.max_surge or 0)
 
 
-def strategy(update: Strategy, path: Path) -> Found:
-    """Upstream: ValidateDeploymentStrategy."""
+def validate_deployment_strategy(update: Strategy, path: Path) -> ValidationErrors:
+    """Validate a Deployment's update strategy. Upstream: ValidateDeploymentStrategy."""
     if update.type not in ("", *STRATEGIES):
-        yield not_supported(path, _Shown(update.type, _shown_update(update.rolling_update)), STRATEGIES)
+        yield not_supported(
+            path, _PrintedStrategy(update.type, _print_rolling_update(update.rolling_update)), STRATEGIES
+        )
     elif update.type == "Recreate":
         if update.rolling_update is not None:
             rule = "may not be specified when strategy `type` is 'Recreate'"
             yield forbidden((*path, "rollingUpdate"), rule)
     elif update.rolling_update is not None:
-        yield from _rolling_update(update.rolling_update.max_surge, update.rolling_update.max_unavailable, path)
+        yield from _validate_rolling_update(
+            update.rolling_update.max_surge, update.rolling_update.max_unavailable, path
+        )
 
 
-def _rolling_update(surge: int | str | None, unavailable: int | str | None, path: Path) -> Found:
+def _validate_rolling_update(surge: int | str | None, unavailable: int | str | None, path: Path) -> ValidationErrors:
     surge = "25%" if surge is None else surge
     unavailable = "25%" if unavailable is None else unavailable
     at = (*path, "rollingUpdate")
-    yield from int_or_percent(unavailable, (*at, "maxUnavailable"))
-    yield from int_or_percent(surge, (*at, "maxSurge"))
-    if _number(surge) == _number(unavailable) == 0:
-        yield invalid((*at, "maxUnavailable"), _shown(unavailable), "may not be 0 when `maxSurge` is 0")
-    yield from at_most_all(unavailable, (*at, "maxUnavailable"))
+    yield from validate_int_or_percent(unavailable, (*at, "maxUnavailable"))
+    yield from validate_int_or_percent(surge, (*at, "maxSurge"))
+    if _parse_number(surge) == _parse_number(unavailable) == 0:
+        yield invalid((*at, "maxUnavailable"), _print_number(unavailable), "may not be 0 when `maxSurge` is 0")
+    yield from validate_at_most_100_percent(unavailable, (*at, "maxUnavailable"))
 
 
-def int_or_percent(value: int | str, path: Path) -> Found:
-    """Upstream: ValidatePositiveIntOrPercent."""
+def validate_int_or_percent(value: int | str, path: Path) -> ValidationErrors:
+    """Validate a number or percentage. Upstream: ValidatePositiveIntOrPercent."""
     if isinstance(value, int):
-        yield from not_negative(value, path)
+        yield from validate_not_negative(value, path)
     elif not re.fullmatch(r"[0-9]+%", value):
         example = "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
         rule = f"a valid percent string must be a numeric string followed by an ending '%' {example}"
-        yield invalid(path, _shown(value), rule)
+        yield invalid(path, _print_number(value), rule)
 
 
-def at_most_all(value: int | str, path: Path) -> Found:
-    """Upstream: IsNotMoreThan100Percent."""
-    if isinstance(value, str) and value.endswith("%") and _number(value) > 100:
-        yield invalid(path, Named(value), "must not be greater than 100%")
+def validate_at_most_100_percent(value: int | str, path: Path) -> ValidationErrors:
+    """Validate a percentage of at most 100 %. Upstream: IsNotMoreThan100Percent."""
+    if isinstance(value, str) and value.endswith("%") and _parse_number(value) > 100:
+        yield invalid(path, TypedString(value), "must not be greater than 100%")
 
 
-def _number(value: int | str) -> int:
+def _parse_number(value: int | str) -> int:
     if isinstance(value, int):
         return value
     digits = value.removesuffix("%")
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
 
 
-def _shown(value: int | str) -> int | Named:
-    return value if isinstance(value, int) else Named(value)
+def _print_number(value: int | str) -> int | TypedString:
+    return value if isinstance(value, int) else TypedString(value)
 
 
-def not_negative(number: int, path: Path) -> Found:
-    """Upstream: ValidateNonnegativeField."""
+def validate_not_negative(number: int, path: Path) -> ValidationErrors:
+    """Validate a number of at least 0. Upstream: ValidateNonnegativeField."""
     if number < 0:
         yield invalid(path, number, "must be greater than or equal to 0")

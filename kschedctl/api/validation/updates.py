@@ -1,7 +1,8 @@
-"""What the API server does not let change: an object that is to be applied, against the one of its name that is there.
+"""Validation of updates: fields of an existing object that the API server does not allow to change.
 
-What a manifest leaves out stays as it is, as with kubectl apply; so does what defaulting or admission put in.
-Upstream: the functions Validate…Update that are named at each, with registry/…/strategy.go that calls them (v1.36).
+A field that a manifest leaves out stays as it is, as with kubectl apply, and so does what defaulting or admission
+added. Upstream: the functions Validate…Update that are named at each, with registry/…/strategy.go that calls them
+(v1.36).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kschedctl.api import objects as api
-from kschedctl.api.field_errors import FieldError, Found, Path, forbidden, invalid
-from kschedctl.api.labels import Selector, SelectorError, from_label_selector
+from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, forbidden, invalid
+from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.quantity import QuantityError, parse
 
 IMMUTABLE = "field is immutable"
@@ -25,8 +26,8 @@ AMOUNTS = ("requests", "limits")
 Document = Mapping[str, Any]
 
 
-def priority_class(new: api.PriorityClass, old: api.PriorityClass) -> Found:
-    """Upstream: ValidatePriorityClassUpdate."""
+def validate_priority_class_update(new: api.PriorityClass, old: api.PriorityClass) -> ValidationErrors:
+    """Validate the update of a PriorityClass. Upstream: ValidatePriorityClassUpdate."""
     if new.value != old.value:
         yield forbidden(("value",), "may not be changed in an update.")
     default = "PreemptLowerPriority"
@@ -34,8 +35,10 @@ def priority_class(new: api.PriorityClass, old: api.PriorityClass) -> Found:
         yield invalid(("preemptionPolicy",), new.preemption_policy or default, IMMUTABLE)
 
 
-def storage_class(new: api.StorageClass, old: api.StorageClass) -> Found:
-    """Upstream: ValidateStorageClassUpdate; parameters and reclaimPolicy are not read of a cluster."""
+def validate_storage_class_update(new: api.StorageClass, old: api.StorageClass) -> ValidationErrors:
+    """Validate the update of a StorageClass. Upstream: ValidateStorageClassUpdate. Parameters and reclaimPolicy are
+    not read from clusters.
+    """
     if new.provisioner != old.provisioner:
         yield invalid(("provisioner",), new.provisioner, IMMUTABLE)
     default = "Immediate"
@@ -43,8 +46,10 @@ def storage_class(new: api.StorageClass, old: api.StorageClass) -> Found:
         yield invalid(("volumeBindingMode",), new.volume_binding_mode or default, IMMUTABLE)
 
 
-def claim(new: api.PersistentVolumeClaimSpec, old: api.PersistentVolumeClaimSpec) -> Found:
-    """Upstream: ValidatePersistentVolumeClaimUpdate; how large the volume is is not read of a cluster."""
+def validate_claim_update(new: api.PersistentVolumeClaimSpec, old: api.PersistentVolumeClaimSpec) -> ValidationErrors:
+    """Validate the update of a PersistentVolumeClaim. Upstream: ValidatePersistentVolumeClaimUpdate. Sizes of
+    volumes are not read from clusters.
+    """
     classes = new.storage_class_name, old.storage_class_name
     changed = {
         "storageClassName": None not in classes and classes[0] != classes[1],
@@ -57,69 +62,77 @@ def claim(new: api.PersistentVolumeClaimSpec, old: api.PersistentVolumeClaimSpec
         yield invalid(("volumeMode",), new.volume_mode or "Filesystem", IMMUTABLE)._replace(at=(*SPEC, "volumeMode"))
 
 
-def selector(new: api.LabelSelector | None, old: Selector) -> Found:
-    """Upstream: ValidateDeploymentUpdate, ValidateReplicaSetUpdate, ValidateDaemonSetSpecUpdate."""
-    compiled = _compiled(new)
+def validate_selector_update(new: api.LabelSelector | None, old: Selector) -> ValidationErrors:
+    """Validate the update of a workload's selector. Upstream: ValidateDeploymentUpdate, ValidateReplicaSetUpdate,
+    ValidateDaemonSetSpecUpdate.
+    """
+    compiled = _compile_selector(new)
     if compiled is not None and set(compiled.requirements) != set(old.requirements):
         yield immutable_selector(new)
 
 
 def immutable_selector(new: api.LabelSelector | None) -> FieldError:
-    """What is said of one that is not what it was."""
+    """Return the error for a changed selector."""
     return invalid((*SPEC, "selector"), new, IMMUTABLE)
 
 
-def stateful_set_selector(new: api.LabelSelector | None, old: Selector) -> Found:
-    """Upstream: ValidateStatefulSetUpdate."""
-    for fault in selector(new, old):
+def validate_stateful_set_selector_update(new: api.LabelSelector | None, old: Selector) -> ValidationErrors:
+    """Validate the update of a StatefulSet's selector. Upstream: ValidateStatefulSetUpdate."""
+    for fault in validate_selector_update(new, old):
         yield forbidden(SPEC, STATEFUL_SET)._replace(at=fault.field)
 
 
-def stateful_set(new: Document, old: Document) -> Found:
-    """What may not change, of both whole specs. Upstream: ValidateStatefulSetUpdate."""
+def validate_stateful_set_update(new: Document, old: Document) -> ValidationErrors:
+    """Validate the update of a StatefulSet's whole spec. Upstream: ValidateStatefulSetUpdate."""
     for field in ("serviceName", "podManagementPolicy"):
         if new.get(field) is not None and new[field] != old.get(field):
             yield forbidden(SPEC, STATEFUL_SET)._replace(at=(*SPEC, field))
     templates, before = new.get("volumeClaimTemplates") or [], old.get("volumeClaimTemplates") or []
-    at = difference(templates, before, (*SPEC, "volumeClaimTemplates"))
+    at = find_difference(templates, before, (*SPEC, "volumeClaimTemplates"))
     if at is not None or len(templates) != len(before):
         yield forbidden(SPEC, STATEFUL_SET)._replace(at=at or (*SPEC, "volumeClaimTemplates"))
 
 
-def job(new: Document, old: Document) -> Found:
-    """What may not change, of both whole specs; of a suspended Job more may. Upstream: ValidateJobSpecUpdate."""
+def validate_job_update(new: Document, old: Document) -> ValidationErrors:
+    """Validate the update of a Job's whole spec. A suspended Job may change more. Upstream: ValidateJobSpecUpdate."""
     indexed = old.get("completionMode") == "Indexed"
     for field in ("completionMode",) if indexed else ("completions", "completionMode"):
         if new.get(field) is not None and new[field] != old.get(field):
             yield invalid((*SPEC, field), new[field], IMMUTABLE)
-    at = None if old.get("suspend") else difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
+    at = (
+        None
+        if old.get("suspend")
+        else find_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
+    )
     if at is not None:
         yield invalid((*SPEC, "template"), "…", IMMUTABLE)._replace(at=at)
 
 
-def difference(new: object, old: object, at: Path) -> Path | None:
-    """The first field in which what is written is not what is there; None where all of it is.
+def find_difference(new: object, old: object, at: Path) -> Path | None:
+    """Return the path of the first field in which the manifest differs from the stored object, or None.
 
-    >>> difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
+    >>> find_difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
     ('a', 0, 'b')
     """
     if isinstance(new, Mapping) and isinstance(old, Mapping):
-        differences = (difference(new[key], old.get(key), (*at, key)) for key in new if not _is_left_out(new[key]))
+        differences = (find_difference(new[key], old.get(key), (*at, key)) for key in new if not _is_left_out(new[key]))
         return next((path for path in differences if path is not None), None)
     if isinstance(new, Sequence) and isinstance(old, Sequence) and not isinstance(new, str):
         if len(new) > len(old):
             return (*at, len(old))
         pairs = zip(range(len(new)), new, old, strict=False)
-        return next((p for i, mine, theirs in pairs if (p := difference(mine, theirs, (*at, i))) is not None), None)
-    return None if new == old or (not new and old is None) or _same_amount(new, old, at) else at
+        return next(
+            (p for i, mine, theirs in pairs if (p := find_difference(mine, theirs, (*at, i))) is not None), None
+        )
+    return None if new == old or (not new and old is None) or _is_same_amount(new, old, at) else at
 
 
 def _is_left_out(value: object) -> bool:
-    """Empty, which defaulting fills."""
+    """Return whether the value is empty, so that defaulting fills it."""
     return value is None or value in ("", [], {})
 
 
-def _same_amount(new: object, old: object, at: Path) -> bool:
+def _is_same_amount(new: object, old: object, at: Path) -> bool:
     if len(at) < 2 or at[-2] not in AMOUNTS or not all(isinstance(amount, str | int | float) for amount in (new, old)):
         return False
     try:
@@ -128,9 +141,9 @@ def _same_amount(new: object, old: object, at: Path) -> bool:
         return False
 
 
-def _compiled(label_selector: api.LabelSelector | None) -> Selector | None:
-    """None where the API would refuse it for what it is."""
+def _compile_selector(label_selector: api.LabelSelector | None) -> Selector | None:
+    """Return the compiled selector, or None if the API would reject it anyway."""
     try:
-        return from_label_selector(label_selector)
+        return selector_from_api(label_selector)
     except SelectorError:
         return None

@@ -1,4 +1,4 @@
-"""Volumes of a pod, and the claims that are made for it."""
+"""Validation of a pod's volumes and of PersistentVolumeClaims."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import msgspec
 
 from kschedctl.api.field_errors import (
     FieldError,
-    Found,
     Key,
-    Named,
     Path,
+    TypedString,
+    ValidationErrors,
     duplicate,
     forbidden,
+    go_quote,
     invalid,
     not_supported,
-    quote,
     required,
 )
 from kschedctl.api.objects import PersistentVolumeClaimSpec
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.validation import names
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.selectors import label_selector
+from kschedctl.api.validation.selectors import validate_label_selector
 from kschedctl.api.validation.written import Volume
 
 SOURCES = (
@@ -33,11 +33,11 @@ SOURCES = (
     *("flexVolume", "configMap", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk"),
     *("storageos", "projected", "scaleIO", "csi", "ephemeral", "image"),
 )
-"""In the order in which upstream looks at them: of two, the second is at fault."""
+"""Volume sources in the order in which upstream checks them. Of two sources, the second is the error."""
 _ATTRIBUTES = {field.encode_name: field.name for field in msgspec.structs.fields(Volume)}
-_MISSPELT = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}
-"""What upstream calls a second source."""
-_NEEDED = {
+_UPSTREAM_SPELLING = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}
+"""Names that upstream's error message spells differently."""
+_REQUIRED_FIELDS = {
     "hostPath": ("path",),
     "gcePersistentDisk": ("pdName",),
     "awsElasticBlockStore": ("volumeID",),
@@ -50,102 +50,112 @@ _NEEDED = {
     "azureDisk": ("diskName", "diskURI"),
     "csi": ("driver",),
 }
-"""Source -> the fields of it that may not be empty: those that decide where the pod goes, and those often missed."""
+"""Fields of each source that may not be empty, limited to those that decide placement and those often missed."""
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
 
 
-def volumes(
+def validate_volumes(
     written: Sequence[Volume], pod: str, path: Path, options: ValidationOptions
 ) -> tuple[list[FieldError], frozenset[str]]:
-    """What is wrong, and the names of the volumes that are right; ``pod``: its name, if it has one already.
+    """Return the errors of the volumes, and the names of the valid volumes. ``pod`` is the pod's name, if it has one
+    already.
 
     Upstream: ValidateVolumes.
     """
     errors: list[FieldError] = []
-    right: set[str] = set()
-    made = {f"{pod}-{volume.name}" for volume in written if pod and volume.ephemeral is not None}
+    valid_names: set[str] = set()
+    ephemeral_claims = {f"{pod}-{volume.name}" for volume in written if pod and volume.ephemeral is not None}
     for i, volume in enumerate(written):
         at = (*path, i)
-        faults = [*_sources(volume, pod, at, options), *_name(volume.name, right, (*at, "name"))]
+        faults = [
+            *_validate_sources(volume, pod, at, options),
+            *_validate_name(volume.name, valid_names, (*at, "name")),
+        ]
         errors += faults
-        right |= set() if faults else {volume.name}
+        valid_names |= set() if faults else {volume.name}
         claim = volume.persistent_volume_claim
-        if claim is not None and claim.claim_name in made:
+        if claim is not None and claim.claim_name in ephemeral_claims:
             rule = "must not reference a PVC that gets created for an ephemeral volume"
             errors.append(invalid((*at, "persistentVolumeClaim", "claimName"), claim.claim_name, rule))
-    return errors, frozenset(right)
+    return errors, frozenset(valid_names)
 
 
-def _name(name: str, taken: set[str], path: Path) -> Found:
+def _validate_name(name: str, used_names: set[str], path: Path) -> ValidationErrors:
     if name:
-        yield from names.check(path, name, names.dns_label)
+        yield from names.validate_syntax(path, name, names.validate_dns_label)
     else:
         yield required(path)
-    if name in taken:
+    if name in used_names:
         yield duplicate(path, name)
 
 
-def _sources(volume: Volume, pod: str, path: Path, options: ValidationOptions) -> Found:
-    """Upstream: validateVolumeSource; a volume without a source becomes an emptyDir by default."""
-    given = {source: value for source in SOURCES if (value := getattr(volume, _ATTRIBUTES[source])) is not None}
-    for number, (source, value) in enumerate(given.items()):
+def _validate_sources(volume: Volume, pod: str, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate a volume source. Upstream: validateVolumeSource. A volume without a source becomes an emptyDir by
+    default.
+    """
+    present_sources = {
+        source: value for source in SOURCES if (value := getattr(volume, _ATTRIBUTES[source])) is not None
+    }
+    for number, (source, value) in enumerate(present_sources.items()):
         if number:
-            yield forbidden((*path, _MISSPELT.get(source, source)), "may not specify more than 1 volume type")
+            yield forbidden((*path, _UPSTREAM_SPELLING.get(source, source)), "may not specify more than 1 volume type")
             continue
-        yield from _missing(source, value, path)
+        yield from _validate_required_fields(source, value, path)
         if source == "ephemeral":
-            yield from _ephemeral(volume, pod, path)
+            yield from _validate_ephemeral(volume, pod, path)
         if source == "image" and options.is_pod and not value.reference:
             yield required((*path, "image", "reference"))
 
 
-def _missing(source: str, value: object, path: Path) -> Found:
+def _validate_required_fields(source: str, value: object, path: Path) -> ValidationErrors:
     fields = msgspec.to_builtins(value)
     at = "persistentDisk" if source == "gcePersistentDisk" else source
-    for field in _NEEDED.get(source, ()):
+    for field in _REQUIRED_FIELDS.get(source, ()):
         if not (isinstance(fields, dict) and fields.get(field)):
             yield required((*path, at, field))
 
 
-def _ephemeral(volume: Volume, pod: str, path: Path) -> Found:
+def _validate_ephemeral(volume: Volume, pod: str, path: Path) -> ValidationErrors:
     template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
     at = (*path, "ephemeral", "volumeClaimTemplate")
     if template is None:
         yield required(at)
     else:
-        yield from claim(template.spec or PersistentVolumeClaimSpec(), (*at, "spec"))
+        yield from validate_claim_spec(template.spec or PersistentVolumeClaimSpec(), (*at, "spec"))
     if pod and volume.name:
         name = f"{pod}-{volume.name}"
-        for problem in names.dns_subdomain(name):
-            yield invalid((*path, "name"), volume.name, f"PVC name {quote(name)}: {problem}")
+        for problem in names.validate_dns_subdomain(name):
+            yield invalid((*path, "name"), volume.name, f"PVC name {go_quote(name)}: {problem}")
 
 
-def claim(spec: PersistentVolumeClaimSpec, path: Path) -> Found:
-    """The spec of a PersistentVolumeClaim. Upstream: ValidatePersistentVolumeClaimSpec."""
+def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> ValidationErrors:
+    """Validate the spec of a PersistentVolumeClaim. Upstream: ValidatePersistentVolumeClaimSpec."""
     modes = spec.access_modes
     if not modes:
         yield required((*path, "accessModes"), "at least 1 access mode is required")
-    yield from label_selector(spec.selector, (*path, "selector"))
+    yield from validate_label_selector(spec.selector, (*path, "selector"))
     for mode in modes:
         if mode not in ACCESS_MODES:
-            yield not_supported((*path, "accessModes"), Named(mode), ACCESS_MODES)
+            yield not_supported((*path, "accessModes"), TypedString(mode), ACCESS_MODES)
     if "ReadWriteOncePod" in modes and {*modes} & {*ACCESS_MODES[:3]}:
         yield forbidden((*path, "accessModes"), "may not use ReadWriteOncePod with other access modes")
-    yield from _storage(spec, (*path, "resources", Key("storage")))
+    yield from _validate_storage_request(spec, (*path, "resources", Key("storage")))
     if spec.storage_class_name:
-        yield from names.check((*path, "storageClassName"), spec.storage_class_name, names.dns_subdomain)
+        yield from names.validate_syntax(
+            (*path, "storageClassName"), spec.storage_class_name, names.validate_dns_subdomain
+        )
     if spec.volume_mode is not None and spec.volume_mode not in VOLUME_MODES:
-        yield not_supported((*path, "volumeMode"), Named(spec.volume_mode), VOLUME_MODES)
+        yield not_supported((*path, "volumeMode"), TypedString(spec.volume_mode), VOLUME_MODES)
 
 
-def _storage(spec: PersistentVolumeClaimSpec, path: Path) -> Found:
+def _validate_storage_request(spec: PersistentVolumeClaimSpec, path: Path) -> ValidationErrors:
     text = spec.resources.requests.get("storage")
     if text is None:
         yield required(path)
         return
     try:
-        amount = quantities({"storage": text})["storage"]
+        amount = parse_quantities({"storage": text})["storage"]
     except QuantityError:
         return  # whoever reads it says so
     if amount <= parse("0"):

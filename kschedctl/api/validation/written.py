@@ -1,4 +1,4 @@
-"""Manifests with all fields that validation reads: more than scheduling reads, which is what kschedctl.api.objects has.
+"""Manifests with all fields that validation reads, which are more than scheduling reads (see kschedctl.api.objects).
 
 Upstream: staging/src/k8s.io/api/{core,apps,batch}/v1/types.go (v1.36).
 """
@@ -29,7 +29,7 @@ class Container(api.Container, frozen=True):
 
 
 class Volume(api.Volume, frozen=True):
-    """With the sources of which scheduling reads nothing, as they are."""
+    """A volume. Sources that scheduling does not read are kept undecoded."""
 
     empty_dir: Any = None
     host_path: Any = None
@@ -65,7 +65,7 @@ class Template(Struct, frozen=True):
 
 
 class Pod(Template, frozen=True):
-    """A pod that is about to be created: its status is nobody's business yet."""
+    """A pod that is about to be created, without a status."""
 
 
 class RollingUpdate(Struct, frozen=True):
@@ -145,7 +145,7 @@ class AutoscalerSpec(Struct, frozen=True):
 
 
 class Autoscaler(Struct, frozen=True):
-    """A HorizontalPodAutoscaler: how many pods there are, but not by which metrics."""
+    """A HorizontalPodAutoscaler without its metrics."""
 
     metadata: api.ObjectMeta = api.ObjectMeta()
     spec: AutoscalerSpec = AutoscalerSpec()

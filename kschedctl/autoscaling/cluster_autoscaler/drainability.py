@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cached_property
 
 from kschedctl.api.objects import Pod, Volume
-from kschedctl.api.times import microseconds
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
@@ -119,7 +119,7 @@ class Drainability:
         return not self.options.skip_nodes_with_custom_controller_pods or controller.kind in REPLICATED
 
     def _is_old(self, pod: Pod) -> bool:
-        created = microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
+        created = parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
         timeout = nanoseconds(self.options.bsp_disruption_timeout, "options.bspDisruptionTimeout")
         return (self.now - created) * 1000 > timeout
 
@@ -129,7 +129,10 @@ def is_long_terminating(pod: Pod, now: int) -> bool:
     if pod.metadata.deletion_timestamp is None:
         return False
     grace = pod.spec.termination_grace_period_seconds
-    over = microseconds(pod.metadata.deletion_timestamp) + ((GRACE if grace is None else grace) + EXTRA_GRACE) * 10**6
+    over = (
+        parse_microseconds(pod.metadata.deletion_timestamp)
+        + ((GRACE if grace is None else grace) + EXTRA_GRACE) * 10**6
+    )
     return over < now
 
 

@@ -86,7 +86,7 @@ def _with_refused(cluster: Cluster) -> Cluster:
         for pod in cluster.unbound_pods()
         if not pod.terminated
     }
-    return replace(cluster, pods=cluster.pods.with_changes(waiting))
+    return replace(cluster, pods=cluster.pods.apply_changes(waiting))
 
 
 def _waiting(pod: Pod) -> Pod:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.objects import Node
-from kschedctl.api.times import microseconds
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.nodes import NEVER, STARTED_AFTER, readiness
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups
 
@@ -31,7 +31,7 @@ class GroupReadiness:
         return len(self.ready) + len(self.not_started) + len(self.unready)
 
     def add(self, node: Node, now: int) -> None:
-        created = microseconds(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else NEVER
+        created = parse_microseconds(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else NEVER
         if readiness(node).ready:
             self.ready.append(node.metadata.name)
         elif created + STARTED_AFTER > now:

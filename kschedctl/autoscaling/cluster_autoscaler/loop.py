@@ -12,7 +12,7 @@ from functools import cached_property
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod
-from kschedctl.api.times import microseconds
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
 from kschedctl.autoscaling.cluster_autoscaler.health import Health
 from kschedctl.autoscaling.cluster_autoscaler.nodes import as_processed, is_ready_and_schedulable
@@ -61,7 +61,7 @@ class AutoscalerLoop:
         cls, cluster: Cluster, groups: Groups, options: AutoscalerOptions, now: str, increases: Mapping[str, int]
     ) -> AutoscalerLoop:
         """Raises InputError."""
-        moment = microseconds(now)
+        moment = parse_microseconds(now)
         nodes = [as_processed(node, options) for node in _nodes_in_order(cluster)]
         lists = list_pods(cluster.pods, _pods_in_order(cluster), options)
         made = templates(groups, nodes, TemplateSources(_pods_on(cluster, lists), cluster.daemon_sets, options, moment))
@@ -138,7 +138,7 @@ def _universe(cluster: Cluster, nodes: Sequence[Node], more: Sequence[NodeTempla
     """The cluster with these nodes, and with templates and their pods."""
     all_nodes = (*nodes, *(template.node for template in more))
     pods = {(pod.metadata.namespace, pod.metadata.name): pod for template in more for pod in template.pods}
-    return replace(cluster, nodes=all_nodes, pods=cluster.pods.with_changes(pods))
+    return replace(cluster, nodes=all_nodes, pods=cluster.pods.apply_changes(pods))
 
 
 def _settle(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
@@ -183,7 +183,7 @@ def _pods_in_order(cluster: Cluster) -> Sequence[int]:
     places, rows = cluster.listed.get("Pod"), range(len(cluster.pods))
     if not places:
         return rows
-    order = [places.get(key, len(places)) for key in cluster.pods.names_in_full()]
+    order = [places.get(key, len(places)) for key in cluster.pods.list_keys()]
     return sorted(rows, key=order.__getitem__)
 
 

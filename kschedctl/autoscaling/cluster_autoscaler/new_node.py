@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import NOT_TRIGGERED, event_is_about, last_time
+from kschedctl.api.observed.events import NOT_TRIGGERED, is_event_about, last_seen
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
@@ -33,7 +33,7 @@ _PART = re.compile(r", (?=\d+ )")
 def new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
     """For a pod as if the scheduler had refused it just now. Raises InputError."""
     waiting = as_refused(pod)
-    pods = cluster.pods.with_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
+    pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
     groups, (flags, faults) = read_groups(node_groups.groups), read_options(node_groups.options)
     made = run(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active))
     report = made.report()
@@ -111,11 +111,11 @@ class _Verdicts:
 
 def _said(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
     """The last event about the pod, and whether it says what the replay does; None where there is none."""
-    own = [event for event in cluster.events if event.reason == NOT_TRIGGERED and event_is_about(event, pod)]
+    own = [event for event in cluster.events if event.reason == NOT_TRIGGERED and is_event_about(event, pod)]
     if not own:
         return None
-    last = max(own, key=last_time)
-    return AutoscalerSaid(last.message, last_time(last), parts(last.message) == parts(message))
+    last = max(own, key=last_seen)
+    return AutoscalerSaid(last.message, last_seen(last), parts(last.message) == parts(message))
 
 
 def parts(message: str) -> frozenset[frozenset[str]]:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Condition, Node
-from kschedctl.api.pod_requests import quantities
-from kschedctl.api.times import microseconds
+from kschedctl.api.pod_requests import parse_quantities
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.snapshot.pod_info import amounts
 
@@ -42,7 +42,7 @@ _NOT_READY = {f"node.kubernetes.io/{name}" for name in ("not-ready", "disk-press
 _UNREADY_IF = {"Ready": ("False", "Unknown"), "DiskPressure": ("True",), "NetworkUnavailable": ("True",)}
 GPU = "nvidia.com/gpu"
 GPU_RESOURCES = (GPU, "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
-NEVER = microseconds("0001-01-01T00:00:00Z")
+NEVER = parse_microseconds("0001-01-01T00:00:00Z")
 STARTED_AFTER = 15 * 60 * 10**6
 """Microseconds in which a node may become ready: --max-node-startup-time."""
 STABLE_AFTER = 60 * 10**6
@@ -58,7 +58,9 @@ class NodeReadiness(NamedTuple):
 def readiness(node: Node) -> NodeReadiness:
     """Whether a node can take pods, by its conditions and the taints that stand for some."""
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
-    since = max((microseconds(c.last_transition_time) for c in conditions if c.last_transition_time), default=NEVER)
+    since = max(
+        (parse_microseconds(c.last_transition_time) for c in conditions if c.last_transition_time), default=NEVER
+    )
     ready = any(condition.type == "Ready" for condition in conditions)
     ready &= not any(condition.status in _UNREADY_IF[condition.type] for condition in conditions)
     return NodeReadiness(ready and not any(taint.key in _NOT_READY for taint in node.spec.taints), since)
@@ -88,12 +90,12 @@ def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
 
 def offered(node: Node) -> dict[str, int]:
     """What pods may request of it; millicores, bytes or units."""
-    return amounts(quantities(node.status.allocatable or node.status.capacity))
+    return amounts(parse_quantities(node.status.allocatable or node.status.capacity))
 
 
 def capacity(node: Node) -> dict[str, int]:
     """What it has in all; millicores, bytes or units."""
-    return amounts(quantities(node.status.capacity))
+    return amounts(parse_quantities(node.status.capacity))
 
 
 def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from kschedctl.api.copying import replace
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod, Struct
 from kschedctl.errors import InputError
@@ -169,7 +169,7 @@ def _read(document: Mapping[str, object], struct: type[T], where: str) -> T:
     if struct is AutoscaledGroup and isinstance(inner := document.get("options"), Mapping):
         _check_fields(inner, GroupOptions, f"{where}.options")
     try:
-        return from_builtins(document, struct)
+        return convert_builtins(document, struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import OwnerReference, Pod
-from kschedctl.api.pod_table import PodTable, identity
-from kschedctl.api.times import microseconds
+from kschedctl.api.pod_table import PodTable, digest
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU_RESOURCES
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.autoscaling.durations import nanoseconds
@@ -110,7 +110,7 @@ def source_of(pod: Pod) -> str:
 
 def likeness(pod: Pod) -> bytes:
     """Equal for pods with equal labels and specs, wherever they are."""
-    return identity((pod.metadata.labels, replace(pod.spec, node_name="")))
+    return digest((pod.metadata.labels, replace(pod.spec, node_name="")))
 
 
 def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
@@ -130,7 +130,7 @@ def all_are_new(pods: Sequence[Pod], now: int) -> bool:
 
 
 def _created(pod: Pod) -> int:
-    return microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
+    return parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
 
 
 def _requests_gpu(pod: Pod) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.defaults import default_node
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, OwnerReference, Pod, PodMeta, PodStatus, StoredWorkload
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.api.workloads import with_daemon_tolerations
@@ -112,7 +112,7 @@ def daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[P
         template = workload.spec.template
         spec = with_daemon_tolerations(template.spec)
         name, labels = node.metadata.name, node.metadata.labels
-        if not required_node_affinity(spec).allows(labels, name) or template.spec.node_name not in ("", name):
+        if not compile_required_node_affinity(spec).allows(labels, name) or template.spec.node_name not in ("", name):
             continue
         if find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is not None:
             continue

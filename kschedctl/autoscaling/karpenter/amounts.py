@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Pod
-from kschedctl.api.pod_requests import Options, Quantities, pod_requests
+from kschedctl.api.pod_requests import Options, Quantities, compute_pod_requests
 from kschedctl.api.quantity import Format, Quantity
 
 Amounts = Mapping[str, int]
@@ -26,7 +26,7 @@ _OPTIONS = Options(sidecar_ports=False)
 
 def requests_of(pods: Sequence[Pod]) -> Quantities:
     """What pods request together, with their number. Raises QuantityError."""
-    total = merge(*(pod_requests(pod, _OPTIONS) for pod in pods))
+    total = merge(*(compute_pod_requests(pod, _OPTIONS) for pod in pods))
     total[PODS] = Quantity(len(pods), format=Format.DECIMAL_EXPONENT)
     return total
 

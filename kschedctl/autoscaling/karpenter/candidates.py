@@ -13,7 +13,7 @@ from functools import cached_property
 
 from kschedctl.api.karpenter import NodeClaim, NodePool
 from kschedctl.api.objects import Condition, Node, Pod
-from kschedctl.api.times import microseconds
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.durations import nanoseconds
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
@@ -138,7 +138,7 @@ class CandidateSearch:
         after = duration(claim.spec.expire_after)
         if after is None or claim.metadata.creation_timestamp is None:
             return 1.0
-        age = (self.setting.now - microseconds(claim.metadata.creation_timestamp)) / 1e6
+        age = (self.setting.now - parse_microseconds(claim.metadata.creation_timestamp)) / 1e6
         total = after / 1e9
         return min(max((total - age) / total, 0.0), 1.0) if total else 0.0
 
@@ -195,7 +195,7 @@ def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
         return False
     initialized = condition(state.claim, "Initialized")
     since = state.claim.status.last_pod_event_time or (initialized and initialized.last_transition_time)
-    return since is not None and (now - microseconds(since)) * 1000 < after
+    return since is not None and (now - parse_microseconds(since)) * 1000 < after
 
 
 def price_of(labels: Mapping[str, str], type: InstanceType | None) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Pod, Taint
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import merge
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.go_order import go_order
@@ -206,7 +206,7 @@ def untolerated(taints: Sequence[Taint], pod: Pod) -> str:
     return "; ".join(
         f"did not tolerate taint (taint={taint})"
         for taint in taints
-        if not tolerated(tolerations, taint, comparison_operators=True)
+        if not is_tolerated(tolerations, taint, comparison_operators=True)
     )
 
 

@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Affinity, Container, NodeAffinity, Pod, PodMeta, StoredWorkload, Taint
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import Amounts, requests_of, thousandths
 from kschedctl.autoscaling.karpenter.host_ports import Port, host_ports
 from kschedctl.autoscaling.karpenter.preferences import tolerating, without_required_term
@@ -111,7 +111,9 @@ def _newest(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
     """The newest pod of a DaemonSet; the first of those that were made at the same time."""
     own = daemon_set.metadata
     newest = None
-    for pod in cluster.pods.where(lambda other: other.metadata.namespace == own.namespace and bool(_controller(other))):
+    for pod in cluster.pods.filter_by_template(
+        lambda other: other.metadata.namespace == own.namespace and bool(_controller(other))
+    ):
         if _controller(pod) == (own.uid, own.name) and (newest is None or _created(pod) > _created(newest)):
             newest = pod
     return newest
@@ -142,4 +144,4 @@ def _group(pods: Sequence[Pod], types: Sequence[int], count: int) -> DaemonGroup
 
 
 def _tolerates(pod: Pod, taints: Iterable[Taint]) -> bool:
-    return all(tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)
+    return all(is_tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

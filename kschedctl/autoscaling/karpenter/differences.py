@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.requirements import required_terms
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 
@@ -51,5 +51,6 @@ def _soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
     return {
         str(taint)
         for taint in taints
-        if taint.effect == "PreferNoSchedule" and not tolerated(pod.spec.tolerations, taint, comparison_operators=True)
+        if taint.effect == "PreferNoSchedule"
+        and not is_tolerated(pod.spec.tolerations, taint, comparison_operators=True)
     }

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.times import microseconds
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.pods import protection
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.reports.provisioning import KarpenterEvent
@@ -66,7 +66,7 @@ class EventLog:
             why = f"Invalid karpenter.sh/do-not-disrupt annotation: {_fault(said)}, ignoring annotation"
             self._write("Pod", pod.key, "InvalidDoNotDisruptAnnotation", why)
         elif started is not None:
-            end = microseconds(started) + length // 1000
+            end = parse_microseconds(started) + length // 1000
             if now < end:
                 moment = datetime.fromtimestamp(end // 1_000_000, UTC).isoformat().replace("+00:00", "Z")
                 why = f"The karpenter.sh/do-not-disrupt grace period will elapse at {moment}"

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources, SelectorRequirement, Struct
-from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.autoscaling.karpenter.amounts import PODS, ZERO, merge, subtract
 from kschedctl.autoscaling.karpenter.labels import (
@@ -123,7 +123,7 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
     for at, document in enumerate(documents):
         where = f"instanceTypes[{at}]"
         try:
-            made = _made(from_builtins(document, InstanceTypeDocument))
+            made = _made(convert_builtins(document, InstanceTypeDocument))
         except msgspec.ValidationError as error:
             raise InputError(str(error), where=where) from None
         except QuantityError as error:
@@ -137,8 +137,8 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
 
 
 def _made(document: InstanceTypeDocument) -> InstanceType:
-    capacity = {PODS: DEFAULT_PODS, **quantities(document.resources)}
-    overhead = quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
+    capacity = {PODS: DEFAULT_PODS, **parse_quantities(document.resources)}
+    overhead = parse_quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
     offerings = tuple(_offering(offering) for offering in document.offerings)
     return InstanceType(document.name, _requirements(document, capacity), offerings, capacity, merge(overhead))
 

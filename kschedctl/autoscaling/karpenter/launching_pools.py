@@ -66,7 +66,7 @@ class LaunchingPools:
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
-        refused = replace(cluster, pods=cluster.pods.with_changes(waiting))
+        refused = replace(cluster, pods=cluster.pods.apply_changes(waiting))
         if not self._limited:
             pools = tuple(replace(pool, spec=replace(pool.spec, limits=None)) for pool in cluster.karpenter_node_pools)
             refused = replace(refused, karpenter_node_pools=pools)

@@ -14,7 +14,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.karpenter import NodePool, RequirementWithMinValues
 from kschedctl.api.objects import Pod
 from kschedctl.api.quantity import Quantity
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import ZERO
 from kschedctl.autoscaling.karpenter.claims import ClaimRefusal
 from kschedctl.autoscaling.karpenter.closest_type import closest_type
@@ -99,7 +99,7 @@ class _Search:
     def _taints(self) -> Edited | None:
         taints = self.template.taints
         kept = tuple(
-            taint for taint in taints if tolerated(self.pod.spec.tolerations, taint, comparison_operators=True)
+            taint for taint in taints if is_tolerated(self.pod.spec.tolerations, taint, comparison_operators=True)
         )
         if kept == taints:
             return None

@@ -14,7 +14,7 @@ from kschedctl.api.api_versions import group_of
 from kschedctl.api.karpenter import NodeClassReference, NodePool
 from kschedctl.api.kinds import KINDS, ApiKind
 from kschedctl.api.node_classes import NodeClass
-from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.autoscaling.karpenter.amounts import PODS
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import ZONE
@@ -60,13 +60,13 @@ class NodeClasses:
     def refuse(self, pool: NodePool) -> bool:
         """Whether the pool's node class is there, and not ready."""
         own = self.of(pool)
-        return own is not None and bool(own.fault)
+        return own is not None and bool(own.not_ready_reason)
 
     def fault(self, pool: NodePool) -> str:
         """Why the pool cannot be ready for its node class; empty where nothing is known against it."""
         kind, own, named = kind_of_class(pool), self.of(pool), self.name(pool)
         if own is not None:
-            return f"{named} is not ready: {own.fault}" if own.fault else ""
+            return f"{named} is not ready: {own.not_ready_reason}" if own.not_ready_reason else ""
         return f"{named} does not exist" if kind and not self.cluster.gap(kind.name) else ""
 
     def unread(self, pool: NodePool) -> str:
@@ -87,8 +87,8 @@ class NodeClasses:
             return self.fault(pool) or self.unread(pool)
         said = (
             f"zones {', '.join(sorted(own.zones))}" if own.zones else "",
-            f"{counted(own.most_pods, 'pod')} a node" if own.most_pods is not None else "",
-            f"{own.disk} disk" if own.disk else "",
+            f"{counted(own.max_pods, 'pod')} a node" if own.max_pods is not None else "",
+            f"{own.root_disk_size} disk" if own.root_disk_size else "",
         )
         return self.fault(pool) or ": ".join(filter(None, (self.name(pool), ", ".join(filter(None, said)))))
 
@@ -107,8 +107,8 @@ class NodeClasses:
         own = self.of(pool) if pool else None
         if own is None:
             return types
-        more = quantities({STORAGE: own.disk} if own.disk else {})
-        more |= quantities({PODS: str(own.most_pods)} if own.most_pods is not None else {})
+        more = parse_quantities({STORAGE: own.root_disk_size} if own.root_disk_size else {})
+        more |= parse_quantities({PODS: str(own.max_pods)} if own.max_pods is not None else {})
         return [_made(each, more, frozenset() if anywhere else own.zones) for each in types]
 
 

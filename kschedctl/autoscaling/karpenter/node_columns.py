@@ -10,7 +10,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Taint, Toleration
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import AmountColumns
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode, RunNode
 from kschedctl.autoscaling.karpenter.pod_data import PodData
@@ -75,7 +75,7 @@ class ExistingColumns:
         """(N,) the nodes whose taints are all tolerated."""
         if tolerations not in self._tolerated:
             taints, codes = self._taints
-            allowed = [all(tolerated(tolerations, t, comparison_operators=True) for t in own) for own in taints]
+            allowed = [all(is_tolerated(tolerations, t, comparison_operators=True) for t in own) for own in taints]
             self._tolerated[tolerations] = np.array(allowed, np.bool_)[codes]
         return self._tolerated[tolerations]
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import Struct
 from kschedctl.errors import InputError
 
@@ -45,6 +45,6 @@ class KarpenterOptions(Struct, frozen=True):
 def read_karpenter_options(document: Mapping[str, object]) -> KarpenterOptions:
     """Raises InputError."""
     try:
-        return from_builtins(document, KarpenterOptions)
+        return convert_builtins(document, KarpenterOptions)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where="options") from None

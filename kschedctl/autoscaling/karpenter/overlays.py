@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kschedctl.api.karpenter import NodeOverlay, NodePool
-from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering
 from kschedctl.autoscaling.karpenter.labels import NODE_POOL
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
@@ -72,7 +72,7 @@ class AppliedOverlays:
             if (offerings := _concerned(pool, instance_type, wanted, well_known))
         ]
         price = spec.price if spec.price is not None else spec.price_adjustment
-        weight, capacity = spec.weight or 0, quantities(spec.capacity)
+        weight, capacity = spec.weight or 0, parse_quantities(spec.capacity)
         if any(self._conflicts(key, offerings, price, capacity, weight) for key, offerings in concerned):
             return CONFLICT, CONFLICTS
         for key, offerings in concerned:

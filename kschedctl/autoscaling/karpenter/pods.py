@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kschedctl.api.objects import Pod, Taint
 from kschedctl.api.quantity import INT64_MAX
-from kschedctl.api.times import microseconds
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.times import parse_microseconds
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.durations import nanoseconds
 from kschedctl.errors import InputError
 
@@ -60,7 +60,7 @@ def is_protected(pod: Pod, now: int) -> bool:
     if length <= 0:
         return False
     started = pod.status.start_time
-    return started is None or (now - microseconds(started)) * 1000 < length
+    return started is None or (now - parse_microseconds(started)) * 1000 < length
 
 
 def protection(said: str) -> int:
@@ -84,7 +84,7 @@ def is_evictable(pod: Pod, now: int) -> bool:
 
 def is_evicted(pod: Pod) -> bool:
     """Whether it is evicted at all when its node goes: a pod that tolerates everything never is."""
-    return not tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror(pod)
+    return not is_tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror(pod)
 
 
 def _is_owned_by(pod: Pod, version: str, kind: str) -> bool:

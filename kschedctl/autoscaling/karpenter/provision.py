@@ -14,7 +14,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Pod
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import merge
 from kschedctl.autoscaling.karpenter.claims import NewClaim
@@ -149,7 +149,7 @@ class ProvisioningRun:
     def _exceeded(self) -> Iterator[tuple[str, str]]:
         """The pools of which too much is used already: no claim of theirs would be created."""
         for pool in self.setting.pools.pools:
-            limits = quantities(pool.spec.limits or {})
+            limits = parse_quantities(pool.spec.limits or {})
             nodes = [n for n in self.setting.nodes if n.pool == pool.metadata.name and not n.deleting]
             used = merge(*(node.capacity for node in nodes))
             for name, amount in used.items():

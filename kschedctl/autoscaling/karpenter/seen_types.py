@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.autoscaling.karpenter.amounts import subtract
 from kschedctl.autoscaling.karpenter.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OF_TYPES, OS, ZONE
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
@@ -44,7 +44,7 @@ def _document(name: str, nodes: list[StateNode]) -> JsonObject:
 
 
 def _positive(amounts: Resources) -> Resources:
-    return {name: amounts[name] for name, amount in quantities(amounts).items() if amount.mantissa > 0}
+    return {name: amounts[name] for name, amount in parse_quantities(amounts).items() if amount.mantissa > 0}
 
 
 def _terms(labels: Mapping[str, str]) -> list[JsonObject]:

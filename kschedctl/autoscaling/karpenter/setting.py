@@ -12,8 +12,8 @@ from functools import cached_property
 
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Pod
-from kschedctl.api.pod_requests import Quantities, quantities
-from kschedctl.api.times import microseconds
+from kschedctl.api.pod_requests import Quantities, parse_quantities
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.amounts import ZERO, merge, subtract
 from kschedctl.autoscaling.karpenter.budgets import EvictionLimits
 from kschedctl.autoscaling.karpenter.claims import RunSettings
@@ -128,7 +128,7 @@ class KarpenterSetting:
     @classmethod
     def of(cls, cluster: Cluster, sold: Sold, options: KarpenterOptions, now: str) -> KarpenterSetting:
         """Raises InputError."""
-        return cls(cluster, sold, options, microseconds(now))
+        return cls(cluster, sold, options, parse_microseconds(now))
 
     @cached_property
     def nodes(self) -> list[StateNode]:
@@ -193,7 +193,7 @@ class KarpenterSetting:
     @cached_property
     def waiting(self) -> list[Pod]:
         """The pods that Karpenter would look at, those it refuses among them."""
-        return [pod for pod in self.cluster.pods.unbound() if is_provisionable(pod)]
+        return [pod for pod in self.cluster.pods.iter_unbound() if is_provisionable(pod)]
 
     @cached_property
     def rejections(self) -> dict[str, str]:
@@ -247,7 +247,7 @@ class KarpenterSetting:
     def remaining(self, without: Iterable[StateNode], pools: Sequence[NodePool] | None = None) -> dict[str, Quantities]:
         """What limits leave to each pool that has some, when these nodes have gone."""
         pools = self.pools.pools if pools is None else pools
-        left = {p.metadata.name: quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
+        left = {p.metadata.name: parse_quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
         left = {name: subtract(limits, self.used.get(name, {})) for name, limits in left.items()}
         for node in without:
             for name in left.get(node.pool, ()):

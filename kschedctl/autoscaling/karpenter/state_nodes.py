@@ -11,7 +11,7 @@ from functools import cached_property
 
 from kschedctl.api.karpenter import NodeClaim
 from kschedctl.api.objects import Node, Pod, Resources, Taint
-from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO, merge, requests_of, subtract
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED
@@ -117,10 +117,10 @@ class StateNode:
 
     def _filled(self, own: Resources, claimed: Resources) -> Quantities:
         """What the node says; until it has come up the claim's amounts instead of none."""
-        amounts = quantities(own)
+        amounts = parse_quantities(own)
         if self.initialized:
             return amounts
-        return amounts | {name: q for name, q in quantities(claimed).items() if amounts.get(name, ZERO) == ZERO}
+        return amounts | {name: q for name, q in parse_quantities(claimed).items() if amounts.get(name, ZERO) == ZERO}
 
     @cached_property
     def available(self) -> Quantities:

@@ -11,7 +11,7 @@ from functools import partial
 
 from kschedctl.api.copying import replace
 from kschedctl.api.karpenter import NodePool
-from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import (
     LabelSelector,
     Pod,
@@ -20,7 +20,7 @@ from kschedctl.api.objects import (
     Taint,
     TopologySpreadConstraint,
 )
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.requirements import IN, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
@@ -210,7 +210,7 @@ class RunTopology:
         """The namespaces that a term speaks of."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
-        selector = from_label_selector(term.namespace_selector)
+        selector = selector_from_api(term.namespace_selector)
         return frozenset(term.namespaces).union(n for n, own in self.namespaces.items() if selector.matches(own))
 
     def _own_inverse(self, pod: Pod, labels: Mapping[str, str]) -> None:
@@ -242,10 +242,10 @@ class RunTopology:
 
 def _selector(written: LabelSelector | None) -> Selector:
     try:
-        return from_label_selector(written)
+        return selector_from_api(written)
     except SelectorError:
         return NOTHING
 
 
 def _tolerates(pod: Pod, taints: Iterable[Taint]) -> bool:
-    return all(tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)
+    return all(is_tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

@@ -13,7 +13,7 @@ from enum import Enum
 
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import LabelSelector, Pod, Taint, Toleration
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.requirements import (
     IN,
@@ -60,7 +60,7 @@ class TopologyNodeFilter:
             return False
         if self.taints_policy != HONOR:
             return True
-        return all(tolerated(self.tolerations, taint, comparison_operators=True) for taint in taints)
+        return all(is_tolerated(self.tolerations, taint, comparison_operators=True) for taint in taints)
 
     @property
     def identity(self) -> Hashable:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import STATUS_MAP
-from kschedctl.api.node_pools import pool_of
+from kschedctl.api.node_pools import find_pool
 from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, minor_of, read_flags
 from kschedctl.autoscaling.node_groups.machines import machine_groups
@@ -189,7 +189,7 @@ def _of_labels(cluster: Cluster, label: str) -> list[JsonObject]:
     """Groups as large as they are, from none to any number of nodes; a node tells what a new one would be."""
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
-        pool = node.metadata.labels.get(label, "") if label else pool_of(node)
+        pool = node.metadata.labels.get(label, "") if label else find_pool(node)
         if pool:
             groups.setdefault(pool, []).append(node.metadata.name)
     return [

@@ -16,7 +16,7 @@ from kschedctl.api.objects import Node
 DIGITALOCEAN_ID = "doks.digitalocean.com/node-pool-id"
 OWNER_NAME = "cluster.x-k8s.io/owner-name"
 _SCALE_SET = re.compile(r"/virtualMachineScaleSets/([^/]+)/", re.IGNORECASE)
-_PATTERNS = tuple(label for label in POOL_LABELS if label.group)
+_PATTERNS = tuple(label for label in POOL_LABELS if label.group_pattern)
 
 
 class Members(NamedTuple):
@@ -65,7 +65,7 @@ class _Names:
     def _matching(self, label: PoolLabel, value: str) -> tuple[str, ...]:
         key = label.key, value
         if key not in self._by_value:
-            pattern = re.compile(label.group.format(re.escape(value)))
+            pattern = re.compile(label.group_pattern.format(re.escape(value)))
             self._by_value[key] = tuple(group for group in self._groups if pattern.fullmatch(group))
         return self._by_value[key]
 

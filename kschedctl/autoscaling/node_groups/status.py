@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import ConfigMap, Struct
 from kschedctl.cluster import without_nulls
 
@@ -112,7 +112,7 @@ def _of_yaml(where: str, text: str) -> AutoscalerStatus:
     groups: list[NodeGroupStatus] = []
     for at, group in enumerate(listed):
         try:
-            groups.append(_group(from_builtins(_named(without_nulls(group)), _Group)))
+            groups.append(_group(convert_builtins(_named(without_nulls(group)), _Group)))
         except msgspec.ValidationError as error:
             faults.append(f"{where}: nodeGroups[{at}]: {error}")
     return AutoscalerStatus(where, time, tuple(groups), tuple(faults))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from kschedctl.api.labels import label_key_errors, label_value_errors
-from kschedctl.api.validation.names import as_prefix, dns_label, dns_subdomain
+from kschedctl.api.labels import find_label_key_errors, find_label_value_errors
+from kschedctl.api.validation.names import complete_prefix, validate_dns_label, validate_dns_subdomain
 from kschedctl.cel.library import urls
 from kschedctl.cel.values import NONE, Opaque, Optional, Value
 
@@ -47,7 +47,7 @@ class NamedFormat:
 
 def _prefix(check: _Check) -> _Check:
     """A check of names to which something will be added, so that they may end in a dash."""
-    return lambda text: check(as_prefix(text))
+    return lambda text: check(complete_prefix(text))
 
 
 def _old_label(text: str) -> list[str]:
@@ -56,11 +56,11 @@ def _old_label(text: str) -> list[str]:
 
 
 def _key(text: str) -> list[str]:
-    return list(label_key_errors.__wrapped__(text))  # what expressions make up need not be remembered
+    return list(find_label_key_errors.__wrapped__(text))  # what expressions make up need not be remembered
 
 
 def _value(text: str) -> list[str]:
-    return list(label_value_errors.__wrapped__(text))
+    return list(find_label_value_errors.__wrapped__(text))
 
 
 def _uri(text: str) -> list[str]:
@@ -93,12 +93,12 @@ def _is_moment(text: str) -> bool:
 
 
 FORMATS: Mapping[str, NamedFormat] = {
-    "dns1123Label": NamedFormat("DNS1123Label", dns_label, 30),
-    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", dns_subdomain, 60),
+    "dns1123Label": NamedFormat("DNS1123Label", validate_dns_label, 30),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", validate_dns_subdomain, 60),
     "dns1035Label": NamedFormat("DNS1035Label", _old_label, 30),
     "qualifiedName": NamedFormat("QualifiedName", _key, 60),
-    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(dns_label), 30),
-    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(dns_subdomain), 60),
+    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(validate_dns_label), 30),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(validate_dns_subdomain), 60),
     "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(_old_label), 30),
     "labelValue": NamedFormat("LabelValue", _value, 40),
     "uri": NamedFormat("URI", _uri, 1103),

@@ -13,7 +13,7 @@ from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import connection
 from kschedctl.errors import KschedctlError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.read import read_documents
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kschedctl.api.resource_names import CPU, alike, readable
+from kschedctl.api.resource_names import CPU, format_amount, format_in_one_unit
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, TypicalPods
 from kschedctl.commands.audit.placed.report import OvercommittedNode, PlacedSection
@@ -126,7 +126,7 @@ def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
         (
             *((node.node, node.resource, " of ".join(_requested(node))) if first else ("", "", "")),
             Marked(arrival.pod, Tone.WARNING) if arrival.beyond else arrival.pod,
-            rounded(CPU, arrival.requests) if node.resource == CPU else readable(node.resource, arrival.requests),
+            rounded(CPU, arrival.requests) if node.resource == CPU else format_amount(node.resource, arrival.requests),
             arrival.at or "?",
         )
         for node in nodes
@@ -139,7 +139,11 @@ def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
 def _requested(node: OvercommittedNode) -> tuple[str, ...]:
     """Cores, as in all tables; of other resources a unit in which different amounts look different."""
     both = (node.requested, node.allocatable)
-    return tuple(rounded(CPU, amount) for amount in both) if node.resource == CPU else alike(node.resource, *both)
+    return (
+        tuple(rounded(CPU, amount) for amount in both)
+        if node.resource == CPU
+        else format_in_one_unit(node.resource, *both)
+    )
 
 
 def topology_blocks(report: TopologySection, style: Style) -> Page:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
@@ -30,7 +30,7 @@ class Moment:
         """An RFC 3339 time; of files nobody knows. Raises UsageError."""
         if self.now:
             try:
-                nanoseconds(self.now)
+                parse_nanoseconds(self.now)
             except InputError as error:
                 raise UsageError(str(error), where="--now") from None
             return self.now
@@ -60,7 +60,7 @@ class AuditTimes(Moment):
             for provenance in (before.provenance, cluster.provenance)
             if provenance and provenance.read_at
         ]
-        if len(times) == 2 and nanoseconds(times[0]) >= nanoseconds(times[1]):
+        if len(times) == 2 and parse_nanoseconds(times[0]) >= parse_nanoseconds(times[1]):
             moments = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
             raise UsageError(moments, where="--since", hint="want a snapshot from before")
         return before

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from kschedctl.api.node_pools import pool_of
+from kschedctl.api.node_pools import find_pool
 from kschedctl.api.objects import Pod, Taint
-from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.commands.browse.report import (
     NodeContents,
     NodeResource,
@@ -43,7 +43,7 @@ def node_contents(
     pods = [_pod_of_node(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
     return NodeContents(
         node=name,
-        pool=pool_of(node),
+        pool=find_pool(node),
         zone=zone_key(node)[1],
         unschedulable=node.spec.unschedulable,
         taints=tuple(map(_written, node.spec.taints)),
@@ -69,7 +69,7 @@ def _pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
     pod, info = view.pods.objects[position], int(view.pods.info[position])
     amounts = {name: int(view.requests[info, column]) for name, column in view.resources.items()}
     asked = {name: amount for name, amount in amounts.items() if amount}
-    return PodOfNode(pod.key, str(owner_of(pod)), view.pods.infos[info].priority, asked)
+    return PodOfNode(pod.key, str(find_owner(pod)), view.pods.infos[info].priority, asked)
 
 
 def _answers(scheduler: Scheduler, row: int, pending: Sequence[Pod], between: Callable[[], object]) -> list[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cli import pods as found_pods
 from kschedctl.cli.next_commands import again
 from kschedctl.cli.options import Scope, Source
@@ -23,7 +23,7 @@ from kschedctl.commands.remedies.pod_fixes import remedies_of
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import supposed
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.replay.controllers.workload_pods import is_waiting, workloads
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -99,7 +99,7 @@ class BrowseSession:
     def owner(self, key: str) -> Owner | None:
         """The workload of a pod."""
         pod = self.cluster.pod(*key.split("/", 1))
-        return None if pod is None else owner_of(pod)
+        return None if pod is None else find_owner(pod)
 
     def fate(self, key: str) -> str:
         """What became of a pod that was pending: ``has a node now: w1``; empty while it waits."""

@@ -23,17 +23,16 @@ from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import eliminations
 from kschedctl.commands.explain.reach import but_for_room, obstacles
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.admissions import Admissions, with_new_objects
 from kschedctl.replay.controllers.creation import MOST_PODS, Creation, create
-from kschedctl.replay.controllers.hooks_not_asked import may_be_changed
 from kschedctl.replay.controllers.manifests import refuse_written, sort_out
-from kschedctl.replay.controllers.new_objects import with_new_objects
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.remaining_quotas import claims_within_quotas
+from kschedctl.replay.controllers.unreplayed_admission import may_be_changed
 from kschedctl.replay.edits import added
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.over_runs import spread
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.replay.placements import domain_keys, headroom, nodes_of, per_domain
+from kschedctl.replay.repeated_runs import spread
 from kschedctl.replay.settling import all_outcomes, pending
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.replay.unknown import of_simulation, together

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.observed.failed_creation import in_brief
+from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.commands.explain.report import Elimination
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
@@ -70,7 +70,7 @@ class ShapeCapacity(Document, frozen=True):
         if self.created is None:
             return ""
         number = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
-        said = in_brief(self.refused[0])
+        said = shorten_api_message(self.refused[0])
         if self.created < self.fits or self.limited:
             return f"{'the quota ends first:' if EXCEEDED in said else 'but'} only {number}: {said}"
         both = "room and quota end together" if self.created == self.fits and EXCEEDED in said else "room ends first"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position
-from kschedctl.api.digits import digits
+from kschedctl.api.digits import format_significant
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate.report import RequestedShare, UnitLoss
@@ -36,8 +36,8 @@ class Reserve(NamedTuple):
         """Why a cluster with the nodes that are ``left`` (N,) has too little; empty if it has enough."""
         for share in shares(view, view, left) if self.headroom else ():
             if share.after > 100 - self.headroom:
-                asked = f"--headroom asks for {digits(self.headroom, 3)} %"
-                return f"{share.resource}: {digits(100 - share.after, 3)} % would be free, {asked}"
+                asked = f"--headroom asks for {format_significant(self.headroom, 3)} %"
+                return f"{share.resource}: {format_significant(100 - share.after, 3)} % would be free, {asked}"
         if self.pods and not self.fits(view, left):
             return f"the pods of --headroom-for {'would not fit any more' if self.fits_now else 'do not fit as it is'}"
         return ""

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import Pod, Taint, Toleration
-from kschedctl.api.ownership import owner_of
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, tolerated
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.commands.explain.group_headline import ends_deadlock
 from kschedctl.commands.explain.headline import in_words
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
@@ -121,7 +121,7 @@ def _schedulable(pod: Pod) -> Iterator[Advice]:
 
 def _unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
     preemption = report.preemption
-    if preemption is not None and preemption.no_lower_priority and owner_of(pod).kind == "DaemonSet":
+    if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
         highest = preemption.no_lower_priority.highest
         text = f"Its DaemonSet's pods can go to no other node: give it a PriorityClass above {highest:,}"
         yield Advice("RaisePriority", text)
@@ -215,9 +215,9 @@ def _kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Exp
         return
     node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
     taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]
-    against = [taint for taint in taints if not tolerated(pod.spec.tolerations, taint)]
-    if node.spec.unschedulable and all(taint.key == UNSCHEDULABLE.key for taint in against):
-        if _fits(scheduler, framework, pod, cause.nearest, [UNSCHEDULABLE]):
+    against = [taint for taint in taints if not is_tolerated(pod.spec.tolerations, taint)]
+    if node.spec.unschedulable and all(taint.key == UNSCHEDULABLE_TAINT.key for taint in against):
+        if _fits(scheduler, framework, pod, cause.nearest, [UNSCHEDULABLE_TAINT]):
             yield Advice("Uncordon", f"Once {cause.nearest} is uncordoned the pod fits there", cause.nearest)
         return
     sick = [taint.key for taint in against if taint.key.startswith(OF_KUBERNETES)]

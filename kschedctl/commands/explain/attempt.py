@@ -16,6 +16,7 @@ from kschedctl.commands.explain.advice import advice
 from kschedctl.commands.explain.bypassed_scheduler import claims_without_scheduler
 from kschedctl.commands.explain.causes import causes
 from kschedctl.commands.explain.eliminations import eliminations, node_groups, node_reports
+from kschedctl.commands.explain.extenders import extended
 from kschedctl.commands.explain.gang import gang_report
 from kschedctl.commands.explain.group_tree import chance
 from kschedctl.commands.explain.headline import headline
@@ -40,16 +41,18 @@ from kschedctl.commands.explain.reservations import devices_by_node, reservation
 from kschedctl.commands.explain.searches import searched_nodes
 from kschedctl.commands.explain.upstream_faults import upstream_faults
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay import doubts
-from kschedctl.replay.controllers.asked_pod import AskedPod, created
+from kschedctl.replay import unknown as doubts
 from kschedctl.replay.controllers.creation import admit
-from kschedctl.replay.controllers.hooks_not_asked import HOOK_KINDS, hooks_not_asked
-from kschedctl.replay.controllers.limits_not_replayed import limits_not_looked_at, unread_limits
 from kschedctl.replay.controllers.manifests import sort_out
-from kschedctl.replay.controllers.other_priority import as_if
-from kschedctl.replay.extenders import extended
+from kschedctl.replay.controllers.target_pod import AskedPod, as_if, created
+from kschedctl.replay.controllers.unreplayed_admission import (
+    HOOK_KINDS,
+    hooks_not_asked,
+    limits_not_looked_at,
+    unread_limits,
+)
+from kschedctl.replay.denials import refuse, refuse_struct
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.refusals import refuse, refuse_struct
 from kschedctl.replay.unknown import (
     VICTIMS,
     WHEN_GATED,

@@ -48,7 +48,7 @@ from kschedctl.commands.explain.supposed_options import Supposed
 from kschedctl.commands.explain.watching import watched
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from kschedctl.api.node_pools import pool_of
+from kschedctl.api.node_pools import find_pool
 from kschedctl.commands.explain.reach import Distances, Obstacle, Standing, standing
 from kschedctl.commands.explain.report import Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -75,7 +75,7 @@ def _node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping
     return NodeReport(
         name=node.metadata.name,
         zone=zone_key(node)[1],
-        pool=pool_of(node),
+        pool=find_pool(node),
         feasible=row in totals,
         refusals=() if row in totals else _refusals(obstacles, row),
         total=totals.get(row),

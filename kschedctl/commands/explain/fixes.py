@@ -16,7 +16,7 @@ from kschedctl.fixes.ranking import CheckedFix, Ranked, holding_first, ranked
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, held
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.replay.unknown import REMEDIES, together, unknown_kinds
 from kschedctl.reports.remedy import complete_first
 from kschedctl.reports.unknown import UnknownKind

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position
-from kschedctl.api.gangs import KUEUE_GATES, GangKey, GangProject, gangs_of, volcano_task
+from kschedctl.api.gangs import KUEUE_GATES, GangKey, GangProject, find_gangs, get_volcano_task
 from kschedctl.api.objects import Pod, PodSpec, VolcanoPodGroup
 from kschedctl.commands.explain.pod_group import (
     ERROR,
@@ -97,7 +97,7 @@ def gang_report(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
 
 def gang_attempt(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
     """The attempt to place a pod's gang, with what became of its pods."""
-    key = next(iter(gangs_of(pod)), None)
+    key = next(iter(find_gangs(pod)), None)
     if key is None:
         return None
     if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
@@ -240,10 +240,10 @@ def _fits(view: Fork, gang: _Gang, result: GroupResult) -> bool:
 
 def _tasks(view: Fork, gang: _Gang, result: GroupResult) -> Iterator[GangTask]:
     """Volcano's tasks that have to have some pods, in the order of the object."""
-    tasks = {position: volcano_task(info.pod) for position, info in gang.infos.items()}
+    tasks = {position: get_volcano_task(info.pod) for position, info in gang.infos.items()}
     there = {*gang.assigned, *(member.position for member in result.members if member.placed)}
     table = view.cluster.pods
-    done = [volcano_task(table.templates[table.template[row]]) for row in gang.ended.succeeded.tolist()]
+    done = [get_volcano_task(table.templates[table.template[row]]) for row in gang.ended.succeeded.tolist()]
     for name, least in gang.terms.tasks.items():
         own = [position for position, task in tasks.items() if task == name]
         yield GangTask(name, least, len(own) + done.count(name), len(there & {*own}) + done.count(name))

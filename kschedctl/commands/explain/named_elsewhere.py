@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.api.gangs import gangs_of
+from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.inquiry import Inquiry
@@ -15,7 +15,7 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import pods_of
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_checked
 
 
@@ -94,7 +94,7 @@ def _members(cluster: Cluster, group: Reference, home: str, scope: Scope) -> lis
 def _groups_of(pod: Pod) -> set[str]:
     native = pod.spec.scheduling_group
     own = {native.pod_group_name} if native and native.pod_group_name else set()
-    return own | {key.name for key in gangs_of(pod)}
+    return own | {key.name for key in find_gangs(pod)}
 
 
 def _find_target(

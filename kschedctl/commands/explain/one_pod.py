@@ -14,9 +14,8 @@ from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.explain.reports import Explanations
 from kschedctl.commands.explain.retries import with_audited_retries
 from kschedctl.fixes.new_node import autoscaler_fixes, new_node
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.other_priority import as_if
-from kschedctl.replay.refusals import refuse
+from kschedctl.replay.controllers.target_pod import AskedPod, as_if
+from kschedctl.replay.denials import refuse
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy, complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender

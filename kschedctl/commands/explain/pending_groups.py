@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.explain.headline import shared_cause
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation
@@ -131,4 +131,4 @@ def _created(pod: Pod) -> tuple[bool, str]:
 
 def _member(pod: Pod, report: Explanation, now: str) -> PendingPod:
     created = pod.metadata.creation_timestamp or ""
-    return PendingPod(pod.key, str(owner_of(pod)), report.headline, report.message, created, age(created, now))
+    return PendingPod(pod.key, str(find_owner(pod)), report.headline, report.message, created, format_age(created, now))

@@ -9,10 +9,10 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_groups import pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE
-from kschedctl.replay.controllers.not_created import Creations, unread
+from kschedctl.replay.controllers.creation_failures import Creations, unread
+from kschedctl.replay.controllers.workload_pods import described, waiting
 from kschedctl.replay.unknown import together
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere, unread_elsewhere
-from kschedctl.replay.waiting_pods import described, waiting
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.unknown import undecided
 from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Position
-from kschedctl.api.ownership import controller_of
+from kschedctl.api.ownership import find_controller
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
@@ -115,7 +115,7 @@ def _ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
 
 def _victim(position: Position, violating: bool, view: Fork) -> VictimReport:
     pod = view.pods.objects[position]
-    owner = controller_of(pod.metadata)
+    owner = find_controller(pod.metadata)
     return VictimReport(
         pod=pod.key,
         priority=view.pods.infos[view.pods.info[position]].priority,

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, cast
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.attempt import as_events, explain_pod
 from kschedctl.commands.explain.report import Explanation
@@ -95,6 +95,6 @@ class ReplayedCluster:
         if not time or not self.now:
             return None
         try:
-            return (nanoseconds(self.now) - nanoseconds(time)) / 10**9
+            return (parse_nanoseconds(self.now) - parse_nanoseconds(time)) / 10**9
         except InputError:
             return None

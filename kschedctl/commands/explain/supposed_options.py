@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.fixes.supposing import SUPPOSABLE, supposed
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.other_priority import as_if
+from kschedctl.replay.controllers.target_pod import AskedPod, as_if
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.ages import age
-from kschedctl.api.gangs import GangProject, gangs_of
+from kschedctl.api.ages import format_age
+from kschedctl.api.gangs import GangProject, find_gangs
 from kschedctl.api.objects import Condition, Event, Pod
 from kschedctl.api.observed.events import (
     FAILED_SCHEDULING,
     SCHEDULED,
-    last_time,
-    reporter,
-    times_seen,
+    count_occurrences,
+    get_reporter,
+    last_seen,
 )
-from kschedctl.api.times import earlier
+from kschedctl.api.times import subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.group_headline import told_of_group
 from kschedctl.commands.explain.headline import WAIT, shared_cause
@@ -41,14 +41,16 @@ def refusals(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Even
         if event.reason == FAILED_SCHEDULING:
             by_pod.setdefault((event.involved_object.namespace, event.involved_object.name), []).append(event)
     for events in by_pod.values():
-        events.sort(key=last_time)
+        events.sort(key=last_seen)
     return by_pod
 
 
 def other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
     """The names under which schedulers are at work that are no profiles of this one: they write events, lead, or have
     PodGroups of their own."""
-    writers = {reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)}
+    writers = {
+        get_reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)
+    }
     leaders = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
     names = writers | leaders | schedulers_of_gangs(audited.cluster)
     return frozenset(names - audited.scheduler.configuration.profiles.keys())
@@ -62,22 +64,24 @@ def was_refused(pod: Pod) -> bool:
 def last_words(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
     """None where nothing is known to have been said."""
     if events := _events(pod, audited):
-        at, attempts = last_time(events[-1]), sum(map(times_seen, events))
+        at, attempts = last_seen(events[-1]), sum(map(count_occurrences, events))
         message = events[-1].message
-        return LastWords(message=message, at=at, age=age(at, audited.now), source=f"event {EVENT}", attempts=attempts)
+        return LastWords(
+            message=message, at=at, age=format_age(at, audited.now), source=f"event {EVENT}", attempts=attempts
+        )
     condition = _condition(pod)
     if condition is None or not condition.message:
         return None
     at = condition.last_transition_time or ""
     return LastWords(
-        message=condition.message, at=at, age=age(at, audited.now), source=f"condition {CONDITION}", attempts=1
+        message=condition.message, at=at, age=format_age(at, audited.now), source=f"condition {CONDITION}", attempts=1
     )
 
 
 def untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
     """For how long nobody tried it, for certain: since its last refusal, or since it was made; None: not known."""
     if events := _events(pod, audited):
-        seconds = audited.seconds_since(last_time(events[-1]))
+        seconds = audited.seconds_since(last_seen(events[-1]))
         return seconds - SERIES_LAG_SECONDS if seconds is not None and events[-1].series else seconds
     return None if was_refused(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
 
@@ -214,18 +218,18 @@ def _victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     return TerminatingVictim(
         pod=pod.key,
         node=pod.spec.node_name,
-        asked=earlier(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
+        asked=subtract_seconds(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
         due=due,
-        overdue=age(due, audited.now) if late else "",
+        overdue=format_age(due, audited.now) if late else "",
     )
 
 
 def schedulers_of_gangs(cluster: Cluster) -> frozenset[str]:
     """The names that pods of Volcano's PodGroups give: whoever made these runs a scheduler for them."""
     groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
-    templates = cluster.pods.alive().templates if groups else ()
+    templates = cluster.pods.drop_terminated().templates if groups else ()
     return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_named(pod)))
 
 
 def _named(pod: Pod) -> Iterator[tuple[str, str]]:
-    return ((key.namespace, key.name) for key in gangs_of(pod) if key.project is GangProject.VOLCANO)
+    return ((key.namespace, key.name) for key in find_gangs(pod) if key.project is GangProject.VOLCANO)

@@ -16,19 +16,19 @@ import numpy as np
 
 from kschedctl.admission.node_selector import SELECTOR
 from kschedctl.admission.tolerations import DEFAULTS, WHITELIST
-from kschedctl.api.arrays import Bools, Position, positions_of
+from kschedctl.api.arrays import Bools, Position, find_positions
 from kschedctl.api.copying import replace
-from kschedctl.api.node_pools import pool_of
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.node_pools import find_pool
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import by_group, returns, zone_of
-from kschedctl.replay.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
-from kschedctl.replay.over_runs import over_runs
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.replay.placements import pending_groups, pod_counts
+from kschedctl.replay.repeated_runs import over_runs
+from kschedctl.replay.return_order import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.replay.settling import run_on, victims
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.replay.unknown import of_simulation, together
@@ -41,7 +41,7 @@ from kschedctl.snapshot.fork import Fork
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
     "zone": lambda cluster: by_group(cluster, zone_of),
-    "pool": lambda cluster: by_group(cluster, pool_of),
+    "pool": lambda cluster: by_group(cluster, find_pool),
 }
 """What can fail -> the nodes of each."""
 MOST_PAIRS = 200_000
@@ -137,10 +137,10 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
     gone = np.zeros(len(view.nodes), np.bool_)
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.node]
-    displaced = positions_of(there & made_anew)
-    not_created, refused = _not_created(view, positions_of(there), displaced)
+    displaced = find_positions(there & made_anew)
+    not_created, refused = _not_created(view, find_positions(there), displaced)
     simulation = Simulation(shared.scheduler, view.without(gone), seed=loss.seed, sampling=shared.sampling)
-    simulation.release(positions_of(there))
+    simulation.release(find_positions(there))
     emptied = simulation.view.fork() if loss.in_any_order else None
     if loss.in_any_order:
         displaced = order_of_return(simulation, displaced, Random(loss.seed))
@@ -201,5 +201,5 @@ def _fates(shared: SharedCluster) -> tuple[Bools, Bools]:
 def fates(view: Fork) -> tuple[Bools, Bools]:
     """(P,) each: the pods made anew when their node is lost, and those lost with it; looked up once for pods alike."""
     anew = view.pods.where(lambda info: returns(info.pod))
-    bare = view.pods.where(lambda info: not info.terminating and owner_of(info.pod).kind == "Pod")
+    bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")
     return anew[view.pods.info], bare[view.pods.info]

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.ownership import Owner
-from kschedctl.api.versions_read import is_read
+from kschedctl.api.versions_read import is_readable
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.objects.manifests import TYPED
@@ -47,7 +47,9 @@ def cluster_among(manifests: Sequence[Read], gates: FeatureGates, named: Collect
 
     ``named``: files that were asked for by their names.
     """
-    ours = [m for m in manifests if m.value["kind"] in KINDS and not is_foreign(str(m.value.get("apiVersion") or ""))]
+    ours = [
+        m for m in manifests if m.value["kind"] in KINDS and not is_custom_api(str(m.value.get("apiVersion") or ""))
+    ]
     nodes = [manifest for manifest in ours if manifest.value["kind"] == "Node"]
     if not nodes:
         return DescribedCluster(None, own=True)
@@ -94,7 +96,7 @@ def _cluster_of(manifests: Iterable[Read], gates: FeatureGates) -> DescribedClus
 def _fault(manifest: Read, kind: str) -> str:
     """``field: what is wrong with it``; empty for what can be read."""
     try:
-        is_read(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
+        is_readable(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
         obj = typed(manifest.value, KINDS[kind].struct, _NOWHERE)
         if kind in RESOURCES:
             check_quantities(RESOURCES[kind](obj), lambda: _NOWHERE)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod, groups_of
+from kschedctl.replay.controllers.target_pod import AskedPod, groups_of
 from kschedctl.replay.edits import added
 
 
@@ -31,11 +31,11 @@ def waiting_with(asked: Sequence[AskedPod]) -> tuple[Cluster, list[str]]:
 
 def _others(asked: AskedPod, cluster: Cluster) -> list[Pod]:
     """Other pods that wait and are of its group, or of the workload that it stands for."""
-    mine, groups = owner_of(asked.pod), groups_of(asked.pod)
+    mine, groups = find_owner(asked.pod), groups_of(asked.pod)
     return [
         pod
         for pod in cluster.unbound_pods()
         if pod.metadata.deletion_timestamp is None
         and not pod.terminated
-        and ((asked.note and owner_of(pod) == mine and mine.kind != "Pod") or groups & groups_of(pod))
+        and ((asked.note and find_owner(pod) == mine and mine.kind != "Pod") or groups & groups_of(pod))
     ]

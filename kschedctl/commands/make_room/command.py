@@ -21,8 +21,8 @@ from kschedctl.commands import make_room as library
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
 from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.make_room.fragmentation import fragmented
 from kschedctl.commands.make_room.movable import leaves_scratch
 from kschedctl.commands.make_room.report import HeldPods, MakeRoom, PlacedPod, PodMove, SearchedPlans
 from kschedctl.commands.make_room.room import PlanPart, RoomMaking, never_tried
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.job_limits import is_of_job
+from kschedctl.replay.controllers.eviction import is_of_job
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.pool_changes import pool_changes
+from kschedctl.replay.pools import pool_changes
 from kschedctl.replay.shared_cluster import cluster_basis
 from kschedctl.replay.unknown import of_simulation
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
@@ -57,7 +57,7 @@ def _moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
         pod = view.pods.objects[position]
         yield PodMove(
             pod=pod.key,
-            workload=str(owner_of(pod)),
+            workload=str(find_owner(pod)),
             source=view.nodes.names[source],
             target=view.nodes.names[target],
             tied=tied,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import Position
 from kschedctl.commands.make_room.rehearsal import Rehearsal
-from kschedctl.replay.controllers.terminating import Names, patient_jobs, terminates_slowly, terminating
+from kschedctl.replay.controllers.eviction import Names, patient_jobs, terminates_slowly, terminating
 from kschedctl.replay.edits import with_pods
 from kschedctl.replay.settling import after
 from kschedctl.scheduler.scheduler import Scheduler

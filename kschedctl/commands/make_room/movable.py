@@ -15,10 +15,9 @@ import numpy as np
 from kschedctl.api.arrays import Amounts, Bools, Position, Rows
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.replay.controllers.eviction import MORE_THAN_ONE, Evictions
-from kschedctl.replay.controllers.job_limits import JOB_WOULD_FAIL, job_would_fail
+from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, MORE_THAN_ONE, Evictions, job_would_fail
 from kschedctl.replay.edits import is_made_again
 from kschedctl.scheduler.engine.preemption.budgets import key_of
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -76,7 +75,7 @@ def _said_of_infos(view: Fork, keep: Selector | None) -> list[str]:
 
 def why_not(pod: Pod) -> str:
     """Why the pod itself may not be moved, whatever its budget says; empty if it may."""
-    kind, notes = owner_of(pod).kind, pod.metadata.annotations
+    kind, notes = find_owner(pod).kind, pod.metadata.annotations
     if pod.metadata.deletion_timestamp is not None:
         return "they are being deleted"
     if kind in ("DaemonSet", "Node"):
@@ -124,7 +123,7 @@ LARGEST_SHARE = 10**6
 def _preferences(view: Fork, guarded: Bools) -> tuple[Rows, Rows, Amounts]:
     """(P,) each: reluctance, priority, and size as a share of all cpu and memory, in trillionths."""
     pods = view.pods
-    stateful = pods.where(lambda info: owner_of(info.pod).kind == "StatefulSet" or leaves_scratch(info.pod))
+    stateful = pods.where(lambda info: find_owner(info.pod).kind == "StatefulSet" or leaves_scratch(info.pod))
     unwilling = pods.where(lambda info: info.pod.metadata.annotations.prefers_no_eviction is not None)
     reluctance = np.select([unwilling, stateful, guarded], [UNWILLING, STATEFUL, GUARDED], PLAIN)
     columns = [view.resources[name] for name in (CPU, MEMORY)]

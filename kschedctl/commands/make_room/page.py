@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.api.resource_names import alike
+from kschedctl.api.resource_names import format_in_one_unit
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PodMove
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import caveats, interruption, pools_before_and_after
@@ -66,7 +66,9 @@ def _fragmented(report: MakeRoom) -> Page:
 
 
 def _scattered(fragmented: FragmentedResource) -> str:
-    free, on_one, asked = alike(fragmented.resource, fragmented.free, fragmented.on_one, fragmented.requested)
+    free, on_one, asked = format_in_one_unit(
+        fragmented.resource, fragmented.free, fragmented.on_one, fragmented.requested
+    )
     nodes = counted(fragmented.nodes, "node")
     return f"{fragmented.resource}: {free} free on {nodes}, {on_one} at most on one, {asked} requested"
 

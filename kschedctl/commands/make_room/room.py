@@ -17,13 +17,13 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.labels import Selector, SelectorError, parse_selector
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.make_room.lingering import PlanCourse, lingering_course
 from kschedctl.commands.make_room.movable import movable
 from kschedctl.commands.make_room.rehearsal import PlayedMove, Rehearsal, play
 from kschedctl.commands.make_room.search import Plan, PlanSearch
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.asked_pod import groups_of
+from kschedctl.replay.controllers.target_pod import groups_of
 from kschedctl.replay.parallel import Crew
 from kschedctl.replay.pools import Pools
 from kschedctl.replay.settling import all_outcomes, pending
@@ -227,8 +227,8 @@ class RoomMaking:
     def _siblings(self, position: Position) -> list[Position]:
         """The pods of its own workload, which are not sent away for it."""
         view = self.before.view
-        mine = owner_of(view.pods.objects[position])
-        alike = view.pods.where(lambda info: owner_of(info.pod) == mine) & (mine.kind != "Pod")
+        mine = find_owner(view.pods.objects[position])
+        alike = view.pods.where(lambda info: find_owner(info.pod) == mine) & (mine.kind != "Pod")
         return [Position(position) for position in np.flatnonzero(alike[view.pods.info]).tolist()]
 
     def _with(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> tuple[Rehearsal | None, Row | None]:

@@ -11,10 +11,10 @@ from kschedctl.api.arrays import Rows
 from kschedctl.api.copying import replace
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Node
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import Quantity
-from kschedctl.api.resource_names import CPU, MEMORY, readable
-from kschedctl.api.times import microseconds
+from kschedctl.api.resource_names import CPU, MEMORY, format_amount
+from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.amounts import merge
 from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, allowance
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
@@ -58,7 +58,7 @@ def _report(name: str, rows: Rows, view: Fork) -> PoolReport:
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     free, allocatable = free_of(view)[rows], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
-    shapes = Counter(f"{int(a[cpu]) / 1000:g} cpu, {readable(MEMORY, int(a[memory]))}" for a in allocatable)
+    shapes = Counter(f"{int(a[cpu]) / 1000:g} cpu, {format_amount(MEMORY, int(a[memory]))}" for a in allocatable)
     taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))
     return PoolReport(
         name or NO_POOL,
@@ -81,10 +81,10 @@ def _is_ready(node: Node) -> bool:
 def _of_karpenter(
     known: PoolReport, pool: NodePool, states: Sequence[StateNode], classes: NodeClasses, now: str
 ) -> PoolReport:
-    limits = quantities(pool.spec.limits or {})
+    limits = parse_quantities(pool.spec.limits or {})
     used = merge(*(state.capacity for state in states if not state.deleting))
     own = pool.spec.disruption
-    most = allowance(pool, len(states), UNDERUTILIZED, microseconds(now))
+    most = allowance(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
     allowed = "any number" if most == UNLIMITED else f"{most:,}"
     return replace(
         known,
@@ -96,5 +96,5 @@ def _of_karpenter(
 
 
 def _pending(cluster: Cluster) -> int:
-    unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.unbound())
+    unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.iter_unbound())
     return sum(unbound)

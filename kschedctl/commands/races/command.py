@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.api.times import seconds_of_duration
+from kschedctl.api.times import parse_duration
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.drawn import DrawnUnlisted
 from kschedctl.cli.options import Source, with_options
@@ -127,7 +127,7 @@ def _measures(source: Source) -> Measures | None:
 def _seconds(duration: str) -> float:
     """Raises UsageError."""
     try:
-        seconds = seconds_of_duration(duration)
+        seconds = parse_duration(duration)
     except InputError as error:
         raise UsageError(error.what, where="--duration", hint=error.hint) from None
     if not seconds:

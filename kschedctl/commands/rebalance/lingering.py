@@ -8,7 +8,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Ints, Position, Row
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.terminating import patient_jobs, terminates_slowly, terminating
+from kschedctl.replay.controllers.eviction import patient_jobs, terminates_slowly, terminating
 from kschedctl.replay.edits import returns, with_pods
 from kschedctl.snapshot.fork import Fork
 

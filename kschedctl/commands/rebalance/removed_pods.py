@@ -11,7 +11,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.rebalance.report import HeldBack, RemovedPod
 from kschedctl.descheduling.evictions import RefusedEviction
 from kschedctl.descheduling.seen_pods import SeenPods
@@ -57,7 +57,7 @@ class RemovedPods:
         for number, plugin, position in self.removed:
             pod = self.view.pods.objects[position]
             node = nodes[int(self.view.node[position])]
-            yield RemovedPod(pod.key, str(owner_of(pod)), pod.status.phase, plugin, node, number)
+            yield RemovedPod(pod.key, str(find_owner(pod)), pod.status.phase, plugin, node, number)
 
     def held(self) -> Iterator[HeldBack]:
         """Those that are still there as a limit was reached."""

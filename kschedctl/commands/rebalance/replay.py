@@ -18,8 +18,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.commands.rebalance.lingering import LingeringPods
-from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.controllers.job_limits import job_would_fail
+from kschedctl.replay.controllers.eviction import Evictions, job_would_fail
 from kschedctl.replay.edits import is_made_again
 from kschedctl.replay.settling import come_back, pending
 from kschedctl.scheduler.framework import PluginError

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.arrays import Position
-from kschedctl.api.container_states import NOT_HELD
-from kschedctl.api.ownership import owner_of
-from kschedctl.api.times import microseconds
+from kschedctl.api.container_states import NOT_RECORDED
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
 from kschedctl.commands.rebalance.lingering import with_lingering
@@ -24,9 +24,9 @@ from kschedctl.descheduling.evictions import EvictionCounter, RefusedEviction
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.job_limits import is_of_job
+from kschedctl.replay.controllers.eviction import is_of_job
 from kschedctl.replay.parallel import UNSEEN, Progress
-from kschedctl.replay.pool_changes import pool_changes
+from kschedctl.replay.pools import pool_changes
 from kschedctl.replay.shared_cluster import cluster_basis
 from kschedctl.replay.unknown import of_simulation
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
@@ -54,7 +54,9 @@ def rebalance(
     scheduler = Scheduler(more)
     replay = EvictionReplay.of(scheduler, seed, lingering)
     ended = Fork.of(cluster, scheduler.view.settings._replace(ended=True))
-    rebalancing = Rebalance(replay, replay.simulation.view.fork(), RemovedPods.of(ended), policy, microseconds(now))
+    rebalancing = Rebalance(
+        replay, replay.simulation.view.fork(), RemovedPods.of(ended), policy, parse_microseconds(now)
+    )
     rebalancing.run(rounds, progress)
     return rebalancing.report(name, scheduler)
 
@@ -119,7 +121,7 @@ class Rebalance:
         jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
         basis = cluster_basis(of_simulation(self.replay.simulation, *BUDGETS, *jobs), scheduler)
         held = pods.table.columns.containers.values
-        missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_HELD not in held)))
+        missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_RECORDED not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
         basis["undecided"] = basis["undecided"] or bool(missing)
         held_back = [*self._held(), *self.ended.held()]
@@ -154,7 +156,7 @@ class Rebalance:
             yield RebalancingStep(
                 round=step.round,
                 pod=pod.key,
-                workload=str(owner_of(pod)),
+                workload=str(find_owner(pod)),
                 plugin=step.plugin,
                 source=view.nodes.names[step.source],
                 target=view.nodes.names[step.target],

@@ -28,10 +28,10 @@ from kschedctl.fixes.new_node import NOBODY, autoscaler_fixes, has_groups, new_n
 from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.ranking import with_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.not_created import Creations, unread
+from kschedctl.replay.controllers.creation_failures import Creations, unread
+from kschedctl.replay.controllers.target_pod import AskedPod
+from kschedctl.replay.controllers.workload_pods import described, waiting
 from kschedctl.replay.unknown import together
-from kschedctl.replay.waiting_pods import described, waiting
 from kschedctl.reports.remedy import complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.cluster import moment_of

@@ -31,9 +31,9 @@ from kschedctl.errors import UsageError
 from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.prices import PRICES
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.creation_ways import KINDS
+from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.reports.waiting_elsewhere import is_not_checked
 
 EXAMPLES = (
@@ -170,7 +170,7 @@ def _of_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMan
 
 def _kinds(text: str, option_name: str) -> frozenset[str]:
     """Kinds of changes, in any case. Raises UsageError for one that there is not."""
-    kinds = sorted({*PRICES, *KINDS, *AUTOSCALER_KINDS})
+    kinds = sorted({*PRICES, *StepKind, *AUTOSCALER_KINDS})
     known = {kind.lower(): kind for kind in kinds}
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.attempt import explain_pod
 from kschedctl.commands.explain.fixes import may_help, searched, unheard
@@ -30,7 +30,7 @@ from kschedctl.fixes.trial.changes import Edited, edited, reader
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import Trials, changed_cluster
 from kschedctl.fixes.ways.new_nodes import more_like
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.settling import Settled, Unexplained, settle
 from kschedctl.replay.shared_cluster import cluster_basis
@@ -297,7 +297,7 @@ def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:
     for key in keys:
         position = columns.index[key]
         pod = columns.objects[position]
-        alike.setdefault((owner_of(pod), int(columns.info[position])), []).append(pod)
+        alike.setdefault((find_owner(pod), int(columns.info[position])), []).append(pod)
     return [Alike(tuple(pods)) for pods in sorted(alike.values(), key=len, reverse=True)]
 
 
@@ -319,7 +319,7 @@ def _chosen(
     everywhere = edits_for_all(cluster, proposal)
     remedy = remedy_of(proposal.remedy, proposal.own, edits=everywhere, rolled=rolled)
     others = tuple(sorted(key for key in cleared if key in outside))
-    workloads = dict.fromkeys(str(owner_of(pod)) for pod in proposal.pods) if proposal.own in trial.edits else {}
+    workloads = dict.fromkeys(str(find_owner(pod)) for pod in proposal.pods) if proposal.own in trial.edits else {}
     clears = tuple(sorted(key for key in cleared if key not in outside))
     return ChosenRemedy(structs.replace(remedy, also_places=others), clears, tuple(workloads))
 
@@ -328,4 +328,4 @@ def _left(groups: Iterable[Alike], rest: Settled) -> Iterable[HelplessPods]:
     for group in groups:
         waiting = tuple(pod.key for pod in group.pods if pod.key in rest.waiting)
         if waiting:
-            yield HelplessPods(waiting, str(owner_of(group.pods[0])), rest.waiting[waiting[0]], group.impossible)
+            yield HelplessPods(waiting, str(find_owner(group.pods[0])), rest.waiting[waiting[0]], group.impossible)

@@ -16,8 +16,8 @@ from kschedctl.fixes.impossible import impossible
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.hooks_not_asked import may_be_changed
+from kschedctl.replay.controllers.target_pod import AskedPod
+from kschedctl.replay.controllers.unreplayed_admission import may_be_changed
 from kschedctl.replay.shared_cluster import of_extenders
 from kschedctl.replay.unknown import together
 from kschedctl.reports.not_created import NOT_CREATED

@@ -14,7 +14,7 @@ from kschedctl.commands.make_room.search import depends_on_others
 from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 

@@ -13,7 +13,7 @@ from kschedctl.commands.audit.sampling.sampled_searches import MAX_LOSS, Samplin
 from kschedctl.commands.explain.attempt import PodReference
 from kschedctl.commands.explain.one_pod import asked_pod
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.replay.parallel import UNSEEN, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 

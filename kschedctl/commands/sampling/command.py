@@ -17,7 +17,7 @@ from kschedctl.commands import sampling as library
 from kschedctl.commands.audit.sampling.report import SamplingCosts
 from kschedctl.commands.audit.sampling.sampled_searches import MAX_LOSS
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 
 EXAMPLES = (
     "kschedctl sampling",

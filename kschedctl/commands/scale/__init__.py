@@ -11,7 +11,7 @@ from typing import TypedDict
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.unhealthy_pods import budget_causes
+from kschedctl.api.unhealthy_pods import explain_used_up_budgets
 from kschedctl.autoscaling.cluster_autoscaler import scale_down as going_down
 from kschedctl.autoscaling.cluster_autoscaler import scale_up as going_up
 from kschedctl.autoscaling.cluster_autoscaler.drainability import NOT_ENOUGH_BUDGET
@@ -90,7 +90,7 @@ def scale_down(
     blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)
     keys = {blocking.pod for blocking in blocked if blocking.reason == NOT_ENOUGH_BUDGET}
     held = [pod for key in sorted(keys) if (pod := cluster.pod(*key.split("/", 1)))]
-    causes = budget_causes(held, cluster.pod_disruption_budgets, cluster.pods)
+    causes = explain_used_up_budgets(held, cluster.pod_disruption_budgets, cluster.pods)
     report = replace(report, budget_causes=causes)
     undecided = not named.certain or bool(report.faults)
     faults, waits = (*named.faults, *report.faults), dict(named.waits)

@@ -24,19 +24,16 @@ from kschedctl.commands.explain.pending_groups import explained_in_full
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import variation
-from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.changed_workloads import Existing, plan
+from kschedctl.replay.controllers.admissions import Admissions, with_new_objects
 from kschedctl.replay.controllers.creation import Creation, create
-from kschedctl.replay.controllers.hooks_not_asked import may_be_changed
 from kschedctl.replay.controllers.manifests import refuse_written, sort_out
-from kschedctl.replay.controllers.new_objects import with_new_objects
-from kschedctl.replay.controllers.rollout import Rollout, renamed, roll_out
-from kschedctl.replay.controllers.rollout_creation import RolloutCreation
-from kschedctl.replay.controllers.rollout_limits import Change
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.plan_change import Existing, plan
+from kschedctl.replay.controllers.remaining_quotas import claims_within_quotas
+from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, renamed, roll_out, rollout_fixes
+from kschedctl.replay.controllers.unreplayed_admission import may_be_changed
+from kschedctl.replay.controllers.workload_change import Change
 from kschedctl.replay.edits import added, with_pods
 from kschedctl.replay.growth import grow
-from kschedctl.replay.over_runs import try_seeds
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.replay.placements import (
     domain_keys,
@@ -50,11 +47,11 @@ from kschedctl.replay.placements import (
     retried_groups,
     waiting_at_permit,
 )
+from kschedctl.replay.repeated_runs import try_seeds
 from kschedctl.replay.settling import after, come_back, recreate_evicted, victims
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
-from kschedctl.replay.stuck_rollouts import rollout_fixes
 from kschedctl.replay.unknown import of_simulation, together, unread
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
@@ -329,7 +326,7 @@ def prepare(
     sorted_out = sort_out(manifests)
     cluster = cluster.with_objects(sorted_out.objects)
     refuse_written(sorted_out, cluster, admission=counting is None, known=counting or {})
-    cluster, refused = with_new_objects(cluster) if counting is not None else (cluster, [])
+    cluster, refused = with_new_objects(cluster) if counting is not None else (cluster, {})
     existing = Existing(cluster)
     workloads = list(map(existing.sized, sorted_out.workloads.values()))
     creation = create(cluster, workloads, refused_too=counting is not None)
@@ -349,8 +346,8 @@ def prepare(
         changes=changes,
         workloads=workload_of_pod,
         others=[pod.key for pod in waiting if not _leaving(pod) and pod.key not in workload_of_pod],
-        assumed=[*_assumed(cluster, creation), *admissions.told, *_notes(changes), *sorted_out.note],
-        not_created=[*refused, *lacking],
+        assumed=[*_assumed(cluster, creation), *map(str, admissions.notes), *_notes(changes), *sorted_out.note],
+        not_created=[*refused.values(), *lacking],
         counted=admissions.namespaces(asking),
         admissions=admissions if asking and rollout else None,
         rolled=asking,
@@ -381,6 +378,7 @@ def _assumed(cluster: Cluster, creation: Creation) -> Iterator[str]:
             f"namespace {name} is created, without labels" for name in wanted if name not in (*there, *ALWAYS_THERE)
         )
     yield from creation.assumed
+    yield from map(str, creation.notes)
 
 
 def _leaving(pod: Pod) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from kschedctl.api.karpenter import NodePool
-from kschedctl.api.quantity import milli_value
+from kschedctl.api.quantity import parse_milli_value
 from kschedctl.autoscaling.karpenter.labels import NODE_POOL
 from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
@@ -25,9 +25,9 @@ def above_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], cou
         amounts = used.setdefault(model.metadata.labels.get(NODE_POOL, ""), Counter())
         amounts[NODES] += 1000 * number
         for resource, amount in model.status.capacity.items():
-            amounts[resource] += number * milli_value(amount)
+            amounts[resource] += number * parse_milli_value(amount)
     for pool in pools:
         for resource, limit in (pool.spec.limits or {}).items():
-            if used.get(pool.metadata.name, Counter())[resource] > milli_value(limit):
+            if used.get(pool.metadata.name, Counter())[resource] > parse_milli_value(limit):
                 words = f'NodePool "{pool.metadata.name}" may have {limit} {resource}, and these nodes have more'
                 yield f"{words}: sets within its limits were not looked for"

@@ -14,15 +14,14 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
-from kschedctl.api.node_pools import pool_of
+from kschedctl.api.node_pools import find_pool
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
 from kschedctl.replay.edits import added
-from kschedctl.replay.pool_changes import PoolState, pool_states
-from kschedctl.replay.pools import Pools
+from kschedctl.replay.pools import Pools, PoolState, pool_states
 from kschedctl.replay.settling import pending, still_waiting
 from kschedctl.replay.unknown import of_simulation
 from kschedctl.reports.unknown import UnknownKind
@@ -174,7 +173,9 @@ class NodeSets:
 
 def pools_of(view: Fork) -> dict[str, PoolState]:
     """By pool, and by instance type where nodes name none."""
-    return pool_states(view, Pools.of(view, lambda node: pool_of(node) or node.metadata.labels.get(INSTANCE_TYPE, "")))
+    return pool_states(
+        view, Pools.of(view, lambda node: find_pool(node) or node.metadata.labels.get(INSTANCE_TYPE, ""))
+    )
 
 
 def frozen(counts: Counts) -> FrozenCounts:

@@ -9,9 +9,9 @@ from math import ceil
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_pools import is_control_plane, pool_of
+from kschedctl.api.node_pools import find_pool, is_control_plane
 from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.autoscaling.karpenter.candidates import price_of
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
@@ -91,7 +91,7 @@ def shapes_of_pools(cluster: Cluster, label: str = "") -> list[NodeShape]:
     kinds: dict[tuple[object, ...], list[Node]] = {}
     for node in workers:
         labels = node.metadata.labels
-        pool = labels.get(label, "") if label else pool_of(node)
+        pool = labels.get(label, "") if label else find_pool(node)
         shared = tuple(sorted((key, value) for key, value in labels.items() if key not in own))
         kinds.setdefault((pool or "node", shared, node.spec.taints), []).append(node)
     of_pool = Counter(pool for pool, *_ in kinds)
@@ -123,7 +123,7 @@ def _of_kind(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
     model = nodes[0]
     own = model.metadata.name
     on_it = (pod for pod in cluster.pods if pod.spec.node_name == own and not pod.terminated)
-    daemons = tuple(pod for pod in on_it if owner_of(pod).kind in ON_EVERY_NODE)
+    daemons = tuple(pod for pod in on_it if find_owner(pod).kind in ON_EVERY_NODE)
     limits = tuple(limit for limit in cluster.csi_nodes if limit.metadata.name == own)
     first = {node.metadata.labels.get(ZONE, ""): node for node in reversed(nodes)}
     models = {zone: replace(node, spec=replace(node.spec, provider_id="")) for zone, node in sorted(first.items())}
@@ -152,7 +152,7 @@ def more_of_each(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
     """The pods that are lacking for so many times those of each workload, rounded up, each like one that there is."""
     by_owner: dict[object, list[Pod]] = {}
     for pod in pods:
-        by_owner.setdefault(owner_of(pod), []).append(pod)
+        by_owner.setdefault(find_owner(pod), []).append(pod)
     for alike in by_owner.values():
         for number in range(ceil(round(len(alike) * scale, 6)) - len(alike)):
             pod = alike[number % len(alike)]

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import made_again
@@ -35,7 +35,7 @@ from kschedctl.commands.size.solved import SolvedPacking
 from kschedctl.commands.size.takers import places_of, split_by_zone, takers_of
 from kschedctl.replay.edits import added
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.replay.pool_changes import PoolState, changes_between
+from kschedctl.replay.pools import PoolState, changes_between
 from kschedctl.replay.shared_cluster import cluster_basis
 from kschedctl.replay.unknown import together
 from kschedctl.reports.not_created import NotCreated
@@ -99,7 +99,7 @@ def size(
 
 def _is_placed_anew(pod: Pod) -> bool:
     leaving = pod.terminated or pod.metadata.deletion_timestamp is not None
-    return not leaving and owner_of(pod).kind not in ON_EVERY_NODE
+    return not leaving and find_owner(pod).kind not in ON_EVERY_NODE
 
 
 @dataclass
@@ -167,7 +167,9 @@ class _Sizing:
         self.takers = takers_of(places, self.shapes)
         hopeless = {key for key, takers in self.takers.items() if not takers}
         if hopeless:
-            alone = replace(self.cluster, pods=PodTable.of(pod for pod in self.cluster.pods if pod.key in hopeless))
+            alone = replace(
+                self.cluster, pods=PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in hopeless)
+            )
             self._take_out(hopeless, messages(sets.bought(self._one_a_zone, cluster=alone)))
 
     def _find(self, progress: Progress) -> None:
@@ -245,7 +247,7 @@ class _Sizing:
         """Pods that get no node, and why."""
         self.never |= {key: said[key] for key in said if key in keys}
         kept = (pod for pod in self.cluster.pods if pod.key not in keys)
-        self.cluster = replace(self.cluster, pods=PodTable.of(kept))
+        self.cluster = replace(self.cluster, pods=PodTable.from_pods(kept))
         self.takers = {key: takers for key, takers in self.takers.items() if key not in keys}
 
     def _cost_of_one(self, name: str) -> float:

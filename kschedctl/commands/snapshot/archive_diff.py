@@ -20,7 +20,7 @@ from kschedctl.api.objects import (
     StoredWorkload,
     WorkloadStatus,
 )
-from kschedctl.api.observed.noise import without_noise
+from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, OBSERVED, OF_CREATION, Cluster
 from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, SnapshotDiff
@@ -80,7 +80,7 @@ def _differ(old: Mapping[Key, ApiObject], new: Mapping[Key, ApiObject], key: Key
 
 def _of_pods(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[tuple[Key, Pod | None, Pod | None]]:
     """Pods are compared by their rows: only those that differ are made."""
-    tables = PodTable.of(before), PodTable.of(after)
+    tables = PodTable.from_pods(before), PodTable.from_pods(after)
     known: dict[bytes, int] = {}
     old, new = (_rows(table, known) for table in tables)
     for key in sorted(old.keys() | new.keys()):
@@ -109,7 +109,7 @@ def _change(difference: Difference) -> ObjectChange:
 
 def _read_part(obj: Any) -> Any:
     """The object less its identity and what changes without a meaning for scheduling."""
-    obj = without_noise(obj)
+    obj = strip_noise(obj)
     if isinstance(obj, Node):
         obj = replace(obj, status=replace(obj.status, conditions=()))
     if isinstance(obj, StoredWorkload | ReplicationController):

@@ -90,7 +90,7 @@ def version_changes() -> VersionChanges:
 
 def between(first: str, second: str) -> VersionChanges:
     """What is not the same in two versions, from the first to the second. Raises ConfigurationError."""
-    versions = KubeVersion.supported(first), KubeVersion.supported(second)
+    versions = KubeVersion.parse_supported(first), KubeVersion.parse_supported(second)
     return VersionChanges(tuple(map(str, versions)), True, _newest_first(_between(*versions)))
 
 
@@ -105,7 +105,7 @@ def _between(first: KubeVersion, second: KubeVersion) -> Iterator[VersionChange]
     for change in changes():
         before, after = change.values.at(first), change.values.at(second)
         if before and after and before != after:
-            since, _ = change.values.step(max(first, second))
+            since, _ = change.values.find_step(max(first, second))
             yield _row(change, since, before, after)
 
 

@@ -20,9 +20,8 @@ from kschedctl.commands.wakes.changes import changes_of
 from kschedctl.commands.wakes.many import several, wake_ups_of_many, wakes_of_many, wakes_of_these
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.waiting_pods import described, waiting
+from kschedctl.replay.controllers.target_pod import AskedPod
+from kschedctl.replay.controllers.workload_pods import described, is_waiting, waiting
 from kschedctl.scheduler.scheduler import Scheduler
 
 

@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands import wakes as library
 from kschedctl.commands.wakes.report import WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.sources.documents.files import shown
 from kschedctl.sources.read import read_documents
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kschedctl.api.gangs import GangKey, gangs_of
+from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.gang import TriedGang, gang_attempt
 from kschedctl.commands.explain.own_group import own_group_report
@@ -36,7 +36,7 @@ def with_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: Tried
     """What the pod, as the API server holds it, comes to with its gang; None for one that is bound by itself."""
     plugin = gang_plugin(framework)
     key = plugin.gang(pod) if plugin else None
-    if key is None or gangs_of(pod)[0] != key:
+    if key is None or find_gangs(pod)[0] != key:
         return None
     gang = known.gangs.get(key) or gang_attempt(scheduler, framework, pod)
     if gang is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from kschedctl.api.gangs import gangs_of
+from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import Pod
 from kschedctl.commands.wakes.changes import told, view_after
 from kschedctl.commands.wakes.changes_that_wake import wake_ups_of
@@ -102,7 +102,7 @@ def refused_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[Re
     groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
         member = (
-            pod.key if gangs_of(pod) or group_key(pod) else ""
+            pod.key if find_gangs(pod) or group_key(pod) else ""
         )  # who of a gang is tried last may be alone in fitting nowhere
         alike = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member
         groups.setdefault(alike, []).append(pod)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources
-from kschedctl.api.quantity import milli_value
+from kschedctl.api.quantity import parse_milli_value
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import audit
 from kschedctl.commands.audit.pending.report import PendingSection
@@ -125,5 +125,6 @@ def _quotas(cluster: Cluster) -> Iterator[MetricValue]:
 
 def _amounts(metric: str, labels: dict[str, str], amounts: Resources) -> Iterator[MetricValue]:
     return (
-        MetricValue(metric, {**labels, "resource": name}, milli_value(text) / 1000) for name, text in amounts.items()
+        MetricValue(metric, {**labels, "resource": name}, parse_milli_value(text) / 1000)
+        for name, text in amounts.items()
     )

@@ -15,7 +15,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_groups import explained_in_full
 from kschedctl.commands.simulate import deploy, prepare, refused_in
@@ -29,12 +29,13 @@ from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.manifests import in_files, names_of
-from kschedctl.replay.controllers.rollout_limits import Change
+from kschedctl.replay.controllers.workload_change import Change
 from kschedctl.replay.edits import pods_where
 from kschedctl.replay.node_drain import Draining
-from kschedctl.replay.over_runs import over_runs, try_seeds
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.replay.scenarios import steps_on_node_pools, steps_on_nodes, steps_on_pods
+from kschedctl.replay.repeated_runs import over_runs, try_seeds
+from kschedctl.replay.scenarios import steps_on_nodes, steps_on_pods
+from kschedctl.replay.scenarios import steps_on_nodes as steps_on_node_pools
 from kschedctl.replay.scenarios.scenario import (
     Edit,
     Files,
@@ -157,7 +158,7 @@ class Run:
         cluster, owner = self.rest.cluster, Owner(part.kind, part.namespace, part.name)
         new = {key: pod for key, pod in edit.pods.items() if pod is not None}
         removed = [there for key, pod in edit.pods.items() if pod is None and (there := cluster.pod(*key))]
-        kept = pods_where(cluster, lambda pod: owner_of(pod) == owner)[len(removed) :]
+        kept = pods_where(cluster, lambda pod: find_owner(pod) == owner)[len(removed) :]
         change = Change(str(owner), kept=kept, removed=removed, new=list(new.values()))
         admissions = Admissions(cluster, {})
         lacking = admissions.take_more(owner, change)
@@ -258,7 +259,7 @@ def configurations(documents: Mapping[str, JsonObject]) -> Settings:
 
 def versions(names: tuple[str, str]) -> Settings:
     """The settings of two versions. Raises ConfigurationError for one that is not replayed, UsageError for the same."""
-    if len(set(map(KubeVersion.supported, names))) == 1:
+    if len(set(map(KubeVersion.parse_supported, names))) == 1:
         raise UsageError("two different versions can be compared", where=" ".join(names))
     return {name: {"kube_version": name} for name in names}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif.report import MessageChange, PodChange
 from kschedctl.replay.settling import Settled
@@ -24,7 +24,7 @@ def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
             pod = after.cluster.pods.find(*name) or before.cluster.pods.find(*name)
             assert pod is not None
             message = after.waiting.get(key, "") if not target else ""
-            yield PodChange(key, str(owner_of(pod)), change, source or "", target or "", message)
+            yield PodChange(key, str(find_owner(pod)), change, source or "", target or "", message)
 
 
 def new_messages(before: Settled, after: Settled) -> dict[str, tuple[str, str]]:

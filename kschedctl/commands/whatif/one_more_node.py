@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_pools import pool_of
+from kschedctl.api.node_pools import find_pool
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import whatif
@@ -74,10 +74,10 @@ def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
     """A node that takes pods of each pool that loses nodes, of two pools at the most."""
     names = frozenset(taken)
     models: dict[str, str] = {}
-    lost = {pool_of(node) for node in cluster.nodes if node.metadata.name in names}
+    lost = {find_pool(node) for node in cluster.nodes if node.metadata.name in names}
     for node in cluster.nodes:
-        if pool_of(node) in lost and not node.spec.unschedulable and not (gone and node.metadata.name in names):
-            models.setdefault(pool_of(node), node.metadata.name)
+        if find_pool(node) in lost and not node.spec.unschedulable and not (gone and node.metadata.name in names):
+            models.setdefault(find_pool(node), node.metadata.name)
     return list(models.values())[:MOST_MODELS]
 
 

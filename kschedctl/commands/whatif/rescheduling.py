@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Position
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explained
 from kschedctl.commands.whatif.report import PodsElsewhere, PodsRescored, Replacement
@@ -184,7 +184,7 @@ def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]
         return running
     workloads: dict[str, list[Position]] = {}
     for position in running:
-        workloads.setdefault(str(owner_of(view.pods.objects[position])), []).append(position)
+        workloads.setdefault(str(find_owner(view.pods.objects[position])), []).append(position)
     in_turn = chain.from_iterable(zip_longest(*workloads.values()))
     return list(islice((position for position in in_turn if position is not None), MOST_ASKED))
 
@@ -201,13 +201,13 @@ def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
             failed += 1
             continue
         if then != now:
-            elsewhere.append(PodElsewhere(str(owner_of(pod)), pod.key, then, now))
+            elsewhere.append(PodElsewhere(str(find_owner(pod)), pod.key, then, now))
             continue
         if kind not in scores:
             scores[kind] = first.scores(position)
             same.update({kind} if scores[kind] == second.scores(position) else ())
         if kind not in same:
-            rescored.append(PodRescored(str(owner_of(pod)), pod.key, kind, scores[kind]))
+            rescored.append(PodRescored(str(find_owner(pod)), pod.key, kind, scores[kind]))
     return SomeReplaced(tuple(elsewhere), tuple(rescored), failed, unknown_kinds(unknown, AFFECTED))
 
 

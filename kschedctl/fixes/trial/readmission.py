@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kschedctl.api.admission import admit_runtime_class
 from kschedctl.api.objects import Pod, RuntimeClass
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.fixes.trial.immutable import is_updated
@@ -18,7 +18,7 @@ from kschedctl.replay.controllers.pod_defaults import PodDefaults
 
 def readmit(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     """Return the changed pod as the API server would store it, or None if admission refuses to create it."""
-    if before.spec == after.spec or (owner_of(before).kind == "Pod" and is_updated(before, after)):
+    if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_updated(before, after)):
         return after
     runtime_class = runtime_class_of(after, cluster)
     if runtime_class is not None and contradicts(after, runtime_class):

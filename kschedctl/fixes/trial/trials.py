@@ -13,7 +13,7 @@ import numpy as np
 from kschedctl.api.api_object import object_key
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.trial.changes import Edited, Fix, edited, reader
 from kschedctl.fixes.trial.readmission import readmit
@@ -172,7 +172,7 @@ def _harm(victims: Iterable[Pod], violations: int) -> str:
     A victim that is being deleted already loses nothing by the preemption.
     """
     staying = (victim for victim in victims if victim.metadata.deletion_timestamp is None)
-    bare = [victim.key for victim in staying if owner_of(victim).kind == "Pod"]
+    bare = [victim.key for victim in staying if find_owner(victim).kind == "Pod"]
     harms = [f"no controller owns {', '.join(bare)}"] * bool(bare)
     harms += [f"{violations} of them against a PodDisruptionBudget"] * bool(violations)
     return "; ".join(harms)

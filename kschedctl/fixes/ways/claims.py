@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.labels import EVERYTHING, SelectorError, from_label_selector
+from kschedctl.api.labels import EVERYTHING, SelectorError, selector_from_api
 from kschedctl.api.objects import EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PhaseStatus, Pod
-from kschedctl.api.ownership import controller_of
+from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import TriedNode
@@ -118,7 +118,7 @@ def as_offered(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[
 def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     """Whether the claim's selector, if it has one, is about the volume."""
     try:
-        selector = EVERYTHING if claim.spec.selector is None else from_label_selector(claim.spec.selector)
+        selector = EVERYTHING if claim.spec.selector is None else selector_from_api(claim.spec.selector)
     except SelectorError:
         return False
     return selector.matches(volume.metadata.labels)
@@ -158,7 +158,7 @@ def remade(
     What is made of a template, by a StatefulSet or for the pod, would be made again as it was.
     """
     key, new, pod = ObjectKey.of(claim), change(claim), tried.trial.pod
-    gone, ephemeral = deletion(tried, claim), controller_of(claim.metadata) is not None
+    gone, ephemeral = deletion(tried, claim), find_controller(claim.metadata) is not None
     same, in_set = made_anew(new).spec == made_anew(claim).spec, is_of_stateful_set(pod, claim)
     if gone is None or (in_set and not same):
         return
@@ -194,7 +194,7 @@ def rebound(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterat
     """
     name = claim.spec.volume_name
     volume, gone = listers(tried.cycle.view).volumes.get(name), deletion(tried, claim)
-    if volume is None or gone is None or controller_of(claim.metadata) or is_of_stateful_set(tried.trial.pod, claim):
+    if volume is None or gone is None or find_controller(claim.metadata) or is_of_stateful_set(tried.trial.pod, claim):
         return
 
     def again(known: PersistentVolumeClaim) -> PersistentVolumeClaim:

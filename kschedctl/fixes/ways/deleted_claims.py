@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import ObjectEdit
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import TriedNode
@@ -88,9 +88,9 @@ def in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
         there = bool(pod.spec.node_name) and ObjectKey.of(pod) not in gone
         return there and any(used == name for _, used, _ in claim_volumes(pod))
 
-    return any(holds(pods[row]) for row in pods.rows_where(may).tolist())
+    return any(holds(pods[row]) for row in pods.find_rows(may).tolist())
 
 
 def is_of_stateful_set(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Whether the pod's StatefulSet makes the claim of its template: what asks for something else it makes anew."""
-    return owner_of(pod).kind == "StatefulSet" and claim.metadata.name.endswith(f"-{pod.metadata.name}")
+    return find_owner(pod).kind == "StatefulSet" and claim.metadata.name.endswith(f"-{pod.metadata.name}")

@@ -22,7 +22,7 @@ from kschedctl.api.objects import (
     ResourceClaimTemplateSpec,
     Struct,
 )
-from kschedctl.api.ownership import controller_of
+from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import TriedNode
@@ -93,7 +93,7 @@ def _key(claim: ResourceClaim) -> str:
 
 
 def _own(pod: Pod, claim: ResourceClaim) -> bool:
-    controller = controller_of(claim.metadata)
+    controller = find_controller(claim.metadata)
     return controller is not None and controller.uid == pod.metadata.uid
 
 
@@ -213,7 +213,7 @@ def _again(
     if used_by_others(tried, claim):
         return
     key = ObjectKey.of(claim)
-    edits, made = (ObjectEdit(key, change),), controller_of(claim.metadata) is not None
+    edits, made = (ObjectEdit(key, change),), find_controller(claim.metadata) is not None
     again = () if made else (kubectl.apply(kubectl.manifest(key, claim)),)
     commands = (kubectl.delete(key), *again)
     weakens = f"ResourceClaim {_key(claim)} gives its devices back" if claim.status.allocation else ""
@@ -261,7 +261,7 @@ def asking(
 def recreation(claim: ResourceClaim) -> str:
     """The claim as it is created; one that was made for a pod, its controller makes again."""
     key = ObjectKey.of(claim)
-    return kubectl.delete(key) if controller_of(claim.metadata) else kubectl.anew(key, {})
+    return kubectl.delete(key) if find_controller(claim.metadata) else kubectl.anew(key, {})
 
 
 def _template_of(pod: Pod, claim: ResourceClaim) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, ResourceClaim
-from kschedctl.api.ownership import controller_of
+from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import ObjectEdit
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework import PluginError
@@ -26,7 +26,7 @@ def _released(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     """The claims that it uses: those that were made for it go too."""
     user = {user_of(pod)}
     for claim in released_claims(view.objects.of("ResourceClaim"), user):
-        controller = controller_of(claim.metadata)
+        controller = find_controller(claim.metadata)
         if controller is not None and controller.uid == pod.metadata.uid:
             yield ObjectEdit(ObjectKey.of(claim), lambda _: None)
         else:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools, Position, Row, positions_of
+from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import is_resized
@@ -117,7 +117,7 @@ def _freeing(tried: TriedNode, resource: str) -> list[Position]:
 
 def _crowding(tried: TriedNode, key: str) -> list[Position]:
     """The pods that the constraints over that label count in the node's domain, those of the same workload first."""
-    view, mine = tried.cycle.view, owner_of(tried.trial.pod)
+    view, mine = tried.cycle.view, find_owner(tried.trial.pod)
     crowding: dict[Position, None] = {}
     for counted in counts(tried):
         if counted.constraint.topology_key == key:
@@ -127,7 +127,7 @@ def _crowding(tried: TriedNode, key: str) -> list[Position]:
             node = view.node[positions]
             near = np.sort(positions[(node >= 0) & here[node]])
             crowding |= dict.fromkeys(Position(position) for position in near[: 4 * MOST_TRIED].tolist())
-    return sorted(crowding, key=lambda position: owner_of(view.pods.objects[position]) != mine)
+    return sorted(crowding, key=lambda position: find_owner(view.pods.objects[position]) != mine)
 
 
 def _movable(tried: TriedNode, position: Position) -> bool:
@@ -182,7 +182,7 @@ def _left_behind(pod: Pod) -> tuple[str, Price | None]:
         return ", which leaves the files of its hostPath volumes behind", Price.LOSS
     if any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in volumes):
         return ", and what is in its emptyDir volumes is gone", Price.GUARANTEE
-    return "", Price.GUARANTEE if owner_of(pod).kind == "StatefulSet" else None
+    return "", Price.GUARANTEE if find_owner(pod).kind == "StatefulSet" else None
 
 
 def _placed_on(node: str) -> Callable[[Pod], Pod]:
@@ -211,9 +211,9 @@ def _elsewhere(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> s
 def one_fewer(tried: TriedNode, position: Position) -> Iterator[Fix]:
     """One replica fewer of its workload: this one, where its controller can be told so."""
     pod = tried.cycle.view.pods.objects[position]
-    owner = owner_of(pod)
+    owner = find_owner(pod)
     left = _replicas_left(tried, pod, owner)
-    if left is None or owner == owner_of(tried.trial.pod):
+    if left is None or owner == find_owner(tried.trial.pod):
         return  # of its own workload it would be the one that goes
     weakens, price = f"{owner} runs with one replica fewer", None if left else Price.LOSS
     if not left:
@@ -257,7 +257,7 @@ def _replicas_left(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
 def _given_up(tried: TriedNode, owner: Owner) -> int:
     """How many of its pods other changes of the trial take away."""
     gone = (edit.before for edit in tried.trial.edits.values() if edit.after is None)
-    return sum(isinstance(pod, Pod) and owner_of(pod) == owner for pod in gone)
+    return sum(isinstance(pod, Pod) and find_owner(pod) == owner for pod in gone)
 
 
 def _waits(tried: TriedNode, owner: Owner) -> bool:
@@ -265,8 +265,8 @@ def _waits(tried: TriedNode, owner: Owner) -> bool:
     view = tried.trial.scheduler.view
 
     def owners() -> frozenset[Owner]:
-        pods = (view.pods.objects[position] for position in positions_of(view.node < 0))
-        return frozenset(owner_of(pod) for pod in pods if not pod.spec.node_name)
+        pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
+        return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
     return owner in view.memo("workloads of pods that wait", owners)
 
@@ -280,7 +280,7 @@ def replicas(tried: TriedNode, owner: Owner) -> int:
         pods = np.bincount(table.template, minlength=len(table.templates)).tolist()
         owners: Counter[Owner] = Counter()
         for template, number in zip(table.templates, pods, strict=True):
-            owners[owner_of(template)] += number
+            owners[find_owner(template)] += number
         return owners
 
     return base.memo("replicas of workloads", count)[owner]

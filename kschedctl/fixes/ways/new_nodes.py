@@ -9,11 +9,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.node_pools import pool_of
+from kschedctl.api.node_pools import find_pool
 from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, Resources, ResourceSlice
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is_pod_level
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.machine_sizes import is_plausible
 from kschedctl.fixes.trial.tried_node import TriedNode, label_keys
@@ -81,7 +81,7 @@ def _rows_of_zones_out(nodes: NodeColumns) -> Bools:
 
 def _has_peculiar_devices(tried: TriedNode, model: Node) -> bool:
     """Return whether the pod asks for devices that this node has and most nodes of its pool lack."""
-    view, pool = tried.cycle.view, pool_of(model)
+    view, pool = tried.cycle.view, find_pool(model)
     if not pool:
         return False
     pools = view.memo("nodes of pools", lambda: _nodes_by_pool(view.nodes.objects))
@@ -102,7 +102,7 @@ def _has_peculiar_devices(tried: TriedNode, model: Node) -> bool:
 def _nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
     pools: dict[str, list[Node]] = {}
     for node in nodes:
-        pools.setdefault(pool_of(node), []).append(node)
+        pools.setdefault(find_pool(node), []).append(node)
     return pools
 
 
@@ -117,7 +117,7 @@ def _first_of_each_sort(nodes: Sequence[Node], keys: Sequence[str]) -> dict[obje
     for node in sorted(nodes, key=lambda node: node.spec.unschedulable):
         chosen = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
-        first.setdefault((pool_of(node), zone_key(node), _empty(node).taints, size, chosen), node)
+        first.setdefault((find_pool(node), zone_key(node), _empty(node).taints, size, chosen), node)
     return first
 
 
@@ -135,7 +135,7 @@ def _rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
 def _lacking(tried: TriedNode, node: Node) -> Amounts:
     """How much of each resource an empty node has to offer, where this one has less: beside what runs on each node."""
     view, row = tried.cycle.view, tried.cycle.view.nodes.index[node.metadata.name]
-    daemons = [at for at in view.pods_on(row) if owner_of(view.pods.objects[at]).kind == "DaemonSet"]
+    daemons = [at for at in view.pods_on(row) if find_owner(view.pods.objects[at]).kind == "DaemonSet"]
     taken = view.requests[view.pods.info[daemons]].sum(axis=0) if daemons else np.zeros(len(view.resources), np.int64)
     amounts = {}
     for name, wanted in tried.cycle.info.incoming_requests.items():
@@ -162,7 +162,7 @@ def more_like(
     ``peculiar``: the model's devices are not those of its pool.
     """
     sizes: Resources = {name: _written(name, amount) for name, amount in (larger or {}).items()}
-    name, pool = model.metadata.name, pool_of(model)
+    name, pool = model.metadata.name, find_pool(model)
     numbers = (i for i in range(len(view.nodes) + count) if f"{name}-more-{i}" not in view.nodes.index)
     edits = [
         edit
@@ -214,13 +214,13 @@ def _one(view: Fork, model: Node, new: str, sizes: Resources) -> Iterator[Object
     yield from (_devices(slice_, new) for slice_ in view.cluster.resource_slices if slice_.spec.node_name == name)
     for position in view.pods_on(view.nodes.index[name]):
         pod = view.pods.objects[position]
-        if owner_of(pod).kind == "DaemonSet":
+        if find_owner(pod).kind == "DaemonSet":
             yield _daemon(pod, new)
 
 
 def _empty(node: Node) -> NodeSpec:
     """A new node: neither cordoned nor with a fault."""
-    taints = tuple(taint for taint in in_order(node).spec.taints if taint.key != UNSCHEDULABLE.key)
+    taints = tuple(taint for taint in in_order(node).spec.taints if taint.key != UNSCHEDULABLE_TAINT.key)
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
 

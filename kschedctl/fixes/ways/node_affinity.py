@@ -15,7 +15,7 @@ from kschedctl.api.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix, on_pod
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import RemedyTrial
@@ -91,7 +91,7 @@ def find_host_of_terms(trial: RemedyTrial) -> str:
 
 def _may_be_unpinned(trial: RemedyTrial) -> bool:
     """Return whether the required terms may be given up: not those of a DaemonSet's pod, nor those of lost files."""
-    return owner_of(trial.pod).kind != "DaemonSet" and not find_host_of_terms(trial)
+    return find_owner(trial.pod).kind != "DaemonSet" and not find_host_of_terms(trial)
 
 
 def _conflicting(tried: TriedNode) -> Iterator[Fix]:

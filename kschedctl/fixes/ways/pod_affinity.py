@@ -14,7 +14,7 @@ from kschedctl.api.objects import (
     SelectorRequirement,
     WeightedPodAffinityTerm,
 )
-from kschedctl.api.ownership import TEMPLATE_HASH, in_revision
+from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.fixes.trial.changes import Fix, on_pod
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
@@ -84,7 +84,7 @@ def _of_revision(tried: TriedNode, place: int, term: PodAffinityTerm) -> Iterato
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
     if (
         revision is None
-        or not in_revision(pod)
+        or not has_template_hash(pod)
         or TEMPLATE_HASH in term.match_label_keys
         or term.label_selector is None
     ):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import ElasticQuota
 from kschedctl.api.quantity import INT64_MAX
-from kschedctl.api.resource_names import readable
+from kschedctl.api.resource_names import format_amount
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.replay import kubectl
@@ -65,7 +65,7 @@ def _raised(quota: Quota, field: Field, to: Requests, before: Requests) -> Fix:
 
 def _exact(name: str, amount: int) -> str:
     """An amount as people write it, where that is not rounded."""
-    text = readable(name, amount)
+    text = format_amount(name, amount)
     return str(amount) if "." in text else text
 
 

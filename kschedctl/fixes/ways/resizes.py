@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kschedctl.api import resource_names
 from kschedctl.api.json_values import Json
 from kschedctl.api.objects import Container, Pod, ResourceRequirements
-from kschedctl.api.pod_requests import with_resize_reverted
+from kschedctl.api.pod_requests import revert_resize
 from kschedctl.fixes.trial.changes import Fix, on_pod
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.replay import kubectl
@@ -28,14 +28,14 @@ def revert(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         if position is None:
             continue
         pod = view.pods.objects[position]
-        running, reserved = resource_names.alike(resource, resize.running, resize.reserved)
+        running, reserved = resource_names.format_in_one_unit(resource, resize.running, resize.reserved)
         text = f"revert the deferred resize of {resize.pod} from {reserved} to {running} {resource}"
         yield Fix(
             "RevertResize",
             resize.pod,
             text,
             "operator",
-            on_pod(pod, with_resize_reverted),
+            on_pod(pod, revert_resize),
             REVERT,
             commands=(_patch_resources(pod),),
             where=resize.pod,
@@ -44,7 +44,7 @@ def revert(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 def _patch_resources(pod: Pod) -> str:
     """Return the command that sets the allocated resources by the resize subresource (kubectl 1.32 and later)."""
-    reverted = with_resize_reverted(pod)
+    reverted = revert_resize(pod)
     spec: dict[str, Json] = {}
     for field, name in (("containers", "containers"), ("init_containers", "initContainers")):
         pairs = zip(getattr(pod.spec, field), getattr(reverted.spec, field), strict=True)

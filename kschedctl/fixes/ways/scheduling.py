@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import PREEMPTS
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.other_priority import with_priority_class
+from kschedctl.replay.controllers.target_pod import with_priority_class
 from kschedctl.replay.object_keys import ObjectKey
 
 OTHER_SCHEDULER, RAISE_OF_AGENT, RAISE = 15, 20, 80
@@ -49,7 +49,7 @@ def more_important(tried: TriedNode) -> Iterator[Fix]:
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     never = pod.spec.preemption_policy == "Never"
     own = pod.spec.priority or 0
-    is_agent = owner_of(pod).kind == "DaemonSet"
+    is_agent = find_owner(pod).kind == "DaemonSet"
     higher = [
         priority_class
         for priority_class in cluster.priority_classes

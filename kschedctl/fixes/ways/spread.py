@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Pod, Taint, TopologySpreadConstraint
-from kschedctl.api.ownership import TEMPLATE_HASH, in_revision
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
+from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, on_pod
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
@@ -81,7 +81,7 @@ def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint,
     if skew <= constraint.max_skew:
         return
     key, less = constraint.topology_key, UNEVEN.format(key=constraint.topology_key)
-    if in_revision(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
+    if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
         yield _change(tried, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
@@ -117,7 +117,7 @@ def _is_emptiest_domain_tainted(tried: TriedNode, counted: DomainCounts) -> bool
 
 
 def _is_temporary(taint: Taint) -> bool:
-    return taint.key == UNSCHEDULABLE.key or is_of_condition(taint)
+    return taint.key == UNSCHEDULABLE_TAINT.key or is_of_condition(taint)
 
 
 def _skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:

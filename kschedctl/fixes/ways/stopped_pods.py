@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.arrays import Position
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
@@ -30,7 +30,7 @@ def stopped(tried: TriedNode, position: Position) -> Iterator[Fix]:
     pod = view.pods.objects[position]
     if not evictable(tried, position):
         return
-    if owner_of(pod).kind != "Pod":
+    if find_owner(pod).kind != "Pod":
         yield from one_fewer(tried, position)
         return
     text, command = f"stop pod {pod.key}", kubectl.evict(pod)

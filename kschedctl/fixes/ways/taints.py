@@ -11,10 +11,10 @@ from enum import Enum
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.resource_names import is_extended
-from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated, tolerates
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated, tolerates
 from kschedctl.fixes.trial.changes import Fix, on_node, on_pod
 from kschedctl.fixes.trial.device_marks import DEVICE_WORD
 from kschedctl.fixes.trial.prices import Price
@@ -50,7 +50,7 @@ def cordoned(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 
 def _uncordoned(node: Node) -> Node:
-    kept = tuple(taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key)
+    kept = tuple(taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE_TAINT.key)
     return replace(node, spec=replace(node.spec, unschedulable=False, taints=kept))
 
 
@@ -61,7 +61,7 @@ def tainted(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     taint = find_untolerated(node.spec.taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS)
     if taint is None:
         return
-    if taint.key == UNSCHEDULABLE.key:
+    if taint.key == UNSCHEDULABLE_TAINT.key:
         yield from cordoned(tried, refusal)
     elif taint.key == UNINITIALIZED and is_no_node_initialized(nodes):
         yield initialize_nodes(nodes)
@@ -93,7 +93,7 @@ def _is_pool_chosen(tried: TriedNode, taint: Taint) -> bool:
     """
     view = tried.cycle.view
     keys = label_keys_of_node_selection(tried.trial.pod.spec) - {HOSTNAME}
-    selected = allowed(view.nodes, required_node_affinity(tried.cycle.info.spec))
+    selected = allowed(view.nodes, compile_required_node_affinity(tried.cycle.info.spec))
     if not keys or not selected.any():
         return False
     taint_sets, taint_set = view.nodes.taint_sets

@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Taint
-from kschedctl.api.tolerations import UNSCHEDULABLE
+from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
 from kschedctl.fixes.trial.changes import Fix, on_node
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
@@ -23,7 +23,7 @@ STARTS, INITIALIZE, REPAIR = 10, 10, 15
 def is_of_condition(taint: Taint) -> bool:
     """Whether the taint says how the node is, its cordon aside."""
     own = taint.key.startswith((SET_BY_KUBERNETES, BY_PROVIDERS)) or taint.key.endswith(WHILE_STARTING)
-    return own and taint.key != UNSCHEDULABLE.key
+    return own and taint.key != UNSCHEDULABLE_TAINT.key
 
 
 def is_fault(taint: Taint) -> bool:

@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Position, Row, Rows
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import ObjectMeta, Pod, PodMeta, PodResourceClaim, PodSpec, ResourceClaim, ResourceClaimSpec
-from kschedctl.api.ownership import ADDED_LABELS, Owner, owner_of
+from kschedctl.api.ownership import ADDED_LABELS, Owner, find_owner
 from kschedctl.api.pod_table import NO_PODS
 from kschedctl.api.resource_names import is_counted
-from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
+from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.cluster import Cluster
 from kschedctl.lint.objects.owners import pods_by_owner
 from kschedctl.lint.objects.subject import listed
@@ -58,7 +58,7 @@ class ClusterFacts:
     @cached_property
     def bare(self) -> Scheduler:
         """The cluster with only those pods that cannot move away: of DaemonSets, and static ones."""
-        fixed = self.cluster.pods.where(lambda pod: owner_of(pod).kind in ("DaemonSet", "Node"))
+        fixed = self.cluster.pods.filter_by_template(lambda pod: find_owner(pod).kind in ("DaemonSet", "Node"))
         return Scheduler(replace(self.cluster, pods=fixed))
 
     @property
@@ -73,7 +73,7 @@ class ClusterFacts:
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
-            self._masks[key] = node_masks.allowed(self.view.nodes, required_node_affinity(spec))
+            self._masks[key] = node_masks.allowed(self.view.nodes, compile_required_node_affinity(spec))
         return self._masks[key]
 
     def tolerated(self, workload: Workload) -> Bools:
@@ -81,7 +81,7 @@ class ClusterFacts:
         key = _encode(("tolerations", workload.spec.tolerations))
         if key not in self._masks:
             nodes, tolerations = self.view.nodes, workload.spec.tolerations
-            cordon = tolerated(tolerations, UNSCHEDULABLE)
+            cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
             self._masks[key] = node_masks.tolerated(nodes, tolerations) & (cordon | ~nodes.unschedulable)
         return self._masks[key]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import object_at
 from kschedctl.errors import InputError
 from kschedctl.lint.findings.fingerprint import first_fingerprint
@@ -98,7 +98,7 @@ def parse_baseline(document: object, where: str) -> Counter[str]:
     if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:
         raise InputError(f"not a {BASELINE_KIND}", where=where, hint=hint)
     try:
-        baseline = from_builtins(document, _Baseline)
+        baseline = convert_builtins(document, _Baseline)
     except msgspec.ValidationError as error:
         what, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from kschedctl.api.json_values import field_at, object_at
-from kschedctl.api.kinds import BY_KIND
+from kschedctl.api.kinds import LIFECYCLES
 from kschedctl.lint.fixes.field_edits import FieldEdit, RemoveField, RenameField, SetField
 from kschedctl.lint.objects.subject import Problem, Subject
 
@@ -59,10 +59,10 @@ def rename_annotation(problem: Problem) -> FieldEdit | None:
 def raise_version(problem: Problem) -> FieldEdit | None:
     subject = problem.subject
     written = subject.api_version, subject.kind
-    version = BY_KIND.get(written)
+    version = LIFECYCLES.get(written)
     if version is None or written not in SAME_FIELDS or _selects_otherwise(subject):
         return None
-    wanted = version.instead
+    wanted = version.replacement
     return SetField(problem.path, wanted) if problem.fix == f"Write apiVersion: {wanted}" else None
 
 

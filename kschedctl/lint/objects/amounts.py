@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from kschedctl.api import objects as api
-from kschedctl.api.pod_requests import pod_requests, quantities
+from kschedctl.api.pod_requests import compute_pod_requests, parse_quantities
 from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
 from kschedctl.lint.objects.workload import Workload
@@ -21,7 +21,7 @@ def readable(resources: api.Resources) -> dict[str, Quantity]:
     amounts: dict[str, Quantity] = {}
     for name, text in resources.items():
         with suppress(QuantityError):
-            amounts |= quantities({name: text})
+            amounts |= parse_quantities({name: text})
     return amounts
 
 
@@ -38,7 +38,7 @@ def unreadable_storage(subject: Subject, value: object) -> Iterator[Problem]:
 def uncountable(workload: Workload) -> str:
     """Why a pod's readable requests cannot be counted: below nothing, or more than any node can have; else empty."""
     try:
-        amounts(pod_requests(workload.pod))
+        amounts(compute_pod_requests(workload.pod))
     except QuantityError as error:
         return f"{path_text(workload.at_field('containers'))}: {error.what}"
     return ""
@@ -46,14 +46,16 @@ def uncountable(workload: Workload) -> str:
 
 def asks_for_less_than_nothing(workload: Workload) -> bool:
     """Whether a quantity that can be read is below nothing."""
-    return any(amount.mantissa < 0 for _, resources in _of_pods(workload) for amount in quantities(resources).values())
+    return any(
+        amount.mantissa < 0 for _, resources in _of_pods(workload) for amount in parse_quantities(resources).values()
+    )
 
 
 def _unreadable(subject: Subject, fields: Amounts) -> Iterator[Problem]:
     for path, resources in fields:
         for name, text in resources.items():
             try:
-                quantities({name: text})
+                parse_quantities({name: text})
             except QuantityError as error:
                 yield subject.problem((*path, name), f"{path_text((*path, name))}: {text}: {error.what}")
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodeClassReference, NodePool
 from kschedctl.api.objects import LimitRange, ResourceQuota, SelectorRequirement, Struct, Taint
@@ -131,7 +131,7 @@ class WrittenNodePool(Struct, frozen=True):
 
 def written_pool(pool: NodePool) -> WrittenNodePool:
     """A pool of a cluster, as a manifest would have it."""
-    return from_builtins(msgspec.to_builtins(pool), WrittenNodePool)
+    return convert_builtins(msgspec.to_builtins(pool), WrittenNodePool)
 
 
 AUTOSCALERS: tuple[type[Scaler], ...] = (HorizontalPodAutoscaler, ScaledObject)

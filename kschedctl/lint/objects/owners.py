@@ -7,7 +7,7 @@ from functools import cached_property
 
 from kschedctl.api import objects as api
 from kschedctl.api.objects import ObjectMeta
-from kschedctl.api.ownership import ADDED_LABELS, Owner, controller_of, owner_of
+from kschedctl.api.ownership import ADDED_LABELS, Owner, find_controller, find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.lint.objects.stored_pods import as_written, without_node_pin, without_own_claims
 from kschedctl.lint.objects.subject import Subject
@@ -36,7 +36,7 @@ def pods_by_owner(cluster: Cluster) -> dict[Owner, list[api.Pod]]:
     by_owner: dict[Owner, list[api.Pod]] = {}
     for pod in cluster.pods:
         if not pod.terminated:
-            by_owner.setdefault(owner_of(pod), []).append(pod)
+            by_owner.setdefault(find_owner(pod), []).append(pod)
     return by_owner
 
 
@@ -68,7 +68,7 @@ class Makers:
         return {
             Owner(kind, meta.namespace, meta.name): Owner(controller.kind, meta.namespace, controller.name)
             for kind, meta in self._metadata()
-            if (controller := controller_of(meta)) is not None
+            if (controller := find_controller(meta)) is not None
         }
 
     def _metadata(self) -> Iterator[tuple[str, ObjectMeta]]:
@@ -79,4 +79,4 @@ class Makers:
     @cached_property
     def _workloads_of_pods(self) -> dict[Owner, Owner]:
         pods = self._cluster.pods
-        return {Owner("Pod", pod.metadata.namespace, pod.metadata.name): owner_of(pod) for pod in pods}
+        return {Owner("Pod", pod.metadata.namespace, pod.metadata.name): find_owner(pod) for pod in pods}

@@ -11,10 +11,10 @@ from typing import TypeVar
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.field_errors import FieldError
 from kschedctl.api.json_values import JsonObject, field_at, object_at
-from kschedctl.api.labels import Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
@@ -246,7 +246,7 @@ class InvalidFieldError(Exception):
 def typed_at(at: Path, value: object, into: type[T]) -> T:
     """The value of a field as ``into``. Raises InvalidFieldError, which names the field within."""
     try:
-        return from_builtins(value, into)
+        return convert_builtins(value, into)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         steps = [name or index for name, index in _STEP.findall(where.rstrip("`"))]
@@ -279,6 +279,6 @@ def scaled_by(workload: Workload, fewest: int, most: int) -> Workload:
 def compiled(selector: api.LabelSelector | None) -> Selector | None:
     """The selector, or None where the API would refuse it."""
     try:
-        return from_label_selector(selector)
+        return selector_from_api(selector)
     except SelectorError:
         return None

@@ -12,8 +12,8 @@ from kschedctl.api.json_values import field_at
 from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import is_extended
-from kschedctl.api.tolerations import HARD_EFFECTS, tolerated, tolerates
-from kschedctl.api.validation.tolerations import toleration_seconds
+from kschedctl.api.tolerations import HARD_EFFECTS, is_tolerated, tolerates
+from kschedctl.api.validation.tolerations import validate_toleration_seconds
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -79,7 +79,7 @@ def empty_value(workload: Workload) -> Iterator[Problem]:
 
 def seconds_on_no_schedule(workload: Workload) -> Iterator[Problem]:
     for i, toleration in enumerate(workload.spec.tolerations):
-        yield from workload.refused(toleration_seconds(toleration, workload.at_field("tolerations", i)))
+        yield from workload.refused(validate_toleration_seconds(toleration, workload.at_field("tolerations", i)))
 
 
 _OF_KUBERNETES = (
@@ -171,7 +171,7 @@ def taint_nobody_tolerates(context: LintContext) -> Iterator[Problem]:
             if taint.effect in HARD_EFFECTS and own_taint(taint.key):
                 where.setdefault(taint, []).append(row)
     for taint, rows in where.items() if context.all_known("Pod") else ():
-        if not any(tolerated(tolerations, taint) for tolerations in specific):
+        if not any(is_tolerated(tolerations, taint) for tolerations in specific):
             have, stay = agreeing(len(rows), "has", "have"), agreeing(len(rows), "it stays", "they stay")
             message = f"no pod tolerates {taint}, which {counted(len(rows), 'node')} {have}: {stay} empty"
             yield Subject("Node", nodes.names[rows[0]]).problem(("spec", "taints"), message)

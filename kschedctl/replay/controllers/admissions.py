@@ -1,7 +1,7 @@
-"""Pods that the API server would not create, counted in the order in which they come.
+"""The replay of API admission for pods, claims and workloads, one after the other as controllers create them.
 
-A quota's status counts, as for the API server: what is in use, and the most there may be. Of several LimitRanges or
-quotas that refuse a pod chance decides which one speaks: all that may are told.
+A quota's status counts, as for the API server. If several LimitRanges or quotas reject a pod, chance decides which
+message is given, so all possible messages are kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,12 +19,16 @@ from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
 from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, is_missing, not_known, not_known_of
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
-from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodGroup, ResourceClaim, ResourceQuota, Struct
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.replay.controllers.create_requests import SentPod, alike_bare_pods, as_template, sent, sent_claim
+from kschedctl.replay.controllers.creation_failures import refusal, refusal_of
+from kschedctl.replay.controllers.creation_fix_steps import RefusedPod, Way, secured_as_told
 from kschedctl.replay.controllers.creation_fixes import (
     CreationReplay,
     Mended,
@@ -32,11 +37,9 @@ from kschedctl.replay.controllers.creation_fixes import (
     raised_by,
     raising,
 )
-from kschedctl.replay.controllers.creation_ways import RefusedPod, Way, secured_as_told
-from kschedctl.replay.controllers.not_created import refusal, refusal_of
-from kschedctl.replay.controllers.quotas_left import QuotasLeft
-from kschedctl.replay.controllers.rollout_limits import Change
-from kschedctl.replay.controllers.sent_pods import SentPod, alike_bare_pods, as_template, sent, sent_claim
+from kschedctl.replay.controllers.pod_defaults import WorkloadNote
+from kschedctl.replay.controllers.remaining_quotas import QuotasLeft
+from kschedctl.replay.controllers.workload_change import Change
 from kschedctl.reports.admission import Admission
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
@@ -59,7 +62,7 @@ class Admissions:
         self._quotas = QuotasLeft(cluster)
         self._known: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
         """What is said to pods made again, and the objects by whose identities it is known, which stay."""
-        self.told: list[str] = []
+        self.notes: list[WorkloadNote] = []
         self._owed: dict[str, list[tuple[AdmissionRequest, int]]] = {}
         """Namespace -> what was refused, and how often."""
         self._came: dict[Owner, int] = {}
@@ -68,13 +71,13 @@ class Admissions:
 
     def take_all(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> list[NotCreated]:
         """Take out of changes the pods that are not created, in order; the workloads that lack some."""
-        before, notes = self._quotas.again(), len(self.told)
+        before, notes = self._quotas.again(), len(self.notes)
         groups = alike_bare_pods(workloads, changes, self._written)
         if len(groups) < len(workloads):  # many bare pods are looked at together: there may be room for all
             if all(self._fit(workloads[at[0]], changes[at[0]], len(at)) for at in groups.values()):
                 return []
             self._quotas = before
-            del self.told[notes:]
+            del self.notes[notes:]
         first = [next(iter(change.new), None) for change in changes]
         pairs = zip(workloads, changes, strict=True)
         lacking = {at: found for at, pair in enumerate(pairs) if (found := self._take(identity(pair[0]), *pair))}
@@ -228,7 +231,7 @@ class Admissions:
             key = namespace, id(pod.spec.containers), id(before)
             if key not in known:
                 self.release([pod])
-                tried = self._tried(self._sent(owner_of(pod), as_template(pod)))
+                tried = self._tried(self._sent(find_owner(pod), as_template(pod)))
                 words = () if any(admission.allowed for admission in tried) else _words(tried)
                 known[key] = words, (pod.spec.containers, before)
             if said := known[key][0]:
@@ -246,10 +249,10 @@ class Admissions:
 
     def by_workload(self, wanted: Iterable[Pod], refused: Iterable[tuple[Pod, Sequence[str]]]) -> list[NotCreated]:
         """How many of the wanted pods there is none, by workload, and why."""
-        number = Counter(map(owner_of, wanted))
+        number = Counter(map(find_owner, wanted))
         words: dict[Owner, list[Sequence[str]]] = {}
         for pod, said in refused:
-            words.setdefault(owner_of(pod), []).append(said)
+            words.setdefault(find_owner(pod), []).append(said)
         return [refusal_of(owner, said, number[owner]) for owner, said in words.items()]
 
     def come_again(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
@@ -258,7 +261,7 @@ class Admissions:
         refused: list[tuple[Pod, Sequence[str]]] = []
         alike: dict[tuple[Owner, int], list[Pod]] = {}
         for pod in coming:
-            alike.setdefault((owner_of(pod), id(pod.spec.containers)), []).append(pod)
+            alike.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in alike.items():
             number, words = self._room_of(self._sent(owner, as_template(pods[0])), len(pods))
             refused += [(pod, words) for pod in pods[number:]]
@@ -281,8 +284,8 @@ class Admissions:
         if created is None or created.object is None:
             return 0, _words(tried)
         if by_chance := _words(tried):
-            who = asked.owner
-            self.told.append(f"{who}: by chance, as any LimitRange may come first, a try fails: {by_chance[0]}")
+            text = f"by chance, as any LimitRange may come first, a try fails: {by_chance[0]}"
+            self.notes.append(WorkloadNote(str(asked.owner), text))
         request = self._quotas.request("Pod", created.object, asked.namespace)
         number = resource_quota.room(request, most)
         self._quotas.charge(request, number)
@@ -395,3 +398,55 @@ class Admissions:
 def _words(tried: Iterable[Admission]) -> list[str]:
     """What those that refuse say, each once."""
     return list(dict.fromkeys(admission.message or "" for admission in tried if not admission.allowed))
+
+
+VERSIONS = {
+    "PersistentVolumeClaim": "v1",
+    "ResourceClaim": "resource.k8s.io/v1",
+    "PodGroup": "scheduling.k8s.io/v1alpha2",
+}
+
+
+class WithNewObjects(NamedTuple):
+    """The cluster less the objects that are refused, and with the others counted; and the refused ones."""
+
+    cluster: Cluster
+    refused: dict[Owner, NotCreated]
+
+
+def with_new_objects(cluster: Cluster) -> WithNewObjects:
+    """The objects that no API server has seen yet, created in the order of their names."""
+    admissions, refused, fields = Admissions(cluster, {}), dict[Owner, NotCreated](), dict[str, Any]()
+    for kind in VERSIONS:
+        objects = getattr(cluster, FIELDS[kind])
+        lacking = dict(_refused(kind, filter(_is_new, objects), admissions))
+        if lacking:
+            fields[FIELDS[kind]] = tuple(
+                o for o in objects if Owner(kind, o.metadata.namespace, o.metadata.name) not in lacking
+            )
+            refused |= lacking
+    counted = admissions.counted(cluster)
+    return WithNewObjects(replace(counted, **fields) if fields else counted, refused)
+
+
+def _refused(kind: str, objects: Iterable[Any], admissions: Admissions) -> Iterator[tuple[Owner, NotCreated]]:
+    for obj in objects:
+        meta = obj.metadata
+        owner = Owner(kind, meta.namespace, meta.name)
+        metadata = {"name": meta.name, "namespace": meta.namespace, "annotations": meta.annotations}
+        manifest = {"apiVersion": VERSIONS[kind], "kind": kind, "metadata": metadata}
+        asked = SentPod(owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False)
+        if words := admissions.of_one(asked):
+            yield owner, refusal(owner, words, 1, 1)
+
+
+def _is_new(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:
+    """Without what only a server sets."""
+    if obj.metadata.uid:
+        return False
+    match obj:
+        case ResourceClaim():
+            return obj.status.allocation is None
+        case PodGroup():
+            return not obj.status.conditions
+    return not obj.status.phase

@@ -35,7 +35,7 @@ from kschedctl.api.priority import admit_priority
 from kschedctl.api.workloads import make, number_of_pods, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.pod_defaults import PodDefaults
+from kschedctl.replay.controllers.pod_defaults import PodDefaults, WorkloadNote
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
@@ -71,6 +71,7 @@ class Creation:
     pods: dict[str, list[Pod]] = field(default_factory=dict)
     objects: dict[str, list[Struct]] = field(default_factory=dict)
     assumed: list[str] = field(default_factory=list)
+    notes: list[WorkloadNote] = field(default_factory=list)
 
     def applied(self, cluster: Cluster) -> Cluster:
         """The cluster with the objects, but without the pods; itself where there are none."""
@@ -114,7 +115,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool =
                 raise InputError(error.what, where=made.workload, hint=error.hint) from None
             admitted = pods
         creation.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
-    creation.assumed += defaults.told
+    creation.notes += defaults.notes
     return creation
 
 

@@ -18,12 +18,12 @@ from kschedctl.admission.pod_security_policy import IN_SPEC, TEMPLATES
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
-from kschedctl.api.ownership import Owner, controller_of
+from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.creation_ways import AroundPod, RefusedPod, Way, ways
+from kschedctl.replay.controllers.creation_fix_steps import AroundPod, RefusedPod, StepKind, Way, ways
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import json_patch, of_template, plain, strategic_patch
 from kschedctl.reports.not_created import CreationFix
@@ -118,7 +118,7 @@ class MissingPods:
         """The Deployment behind a ReplicaSet of the cluster, whose template people write."""
         owner = self.owner
         sets = self.cluster.in_namespace("replica_sets", owner.namespace) if owner.kind == "ReplicaSet" else ()
-        controllers = (controller_of(found.metadata) for found in sets if found.metadata.name == owner.name)
+        controllers = (find_controller(found.metadata) for found in sets if found.metadata.name == owner.name)
         by = next(controllers, None)
         return Owner(by.kind, owner.namespace, by.name) if by is not None else owner
 
@@ -149,7 +149,7 @@ class MissingPods:
         return CreationFix(
             what=", and ".join(way.what for way in mended.ways),
             commands=(*map(_command, objects), *self._commands(owner_patch)),
-            by=max(way.by for way in mended.ways),
+            by="operator" if any(way.by == "operator" for way in mended.ways) else "author",
             kinds=tuple(way.kind for way in mended.ways),
             weakens="; ".join(way.weakens for way in mended.ways if way.weakens),
             then=then,
@@ -223,7 +223,7 @@ def _change(change: AroundPod) -> dict[str, Json]:
 def _of_quotas(created: AdmissionRequest, missing: int) -> Iterator[Way]:
     """What a quota wants said is said; of what is left the quotas get as much more as is lacking."""
     if said := resource_quota.not_said(created):
-        yield Way("SetResources", f"set {'; '.join(said)}", partial(_say, said))
+        yield Way(StepKind.SET_RESOURCES, f"set {'; '.join(said)}", partial(_say, said))
         return
     yield from raising(created, missing)
 
@@ -251,7 +251,7 @@ def _raise_to(created: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -
     found = {q.metadata.name: q for q in created.cluster.in_namespace("resource_quotas", created.namespace)}
     changes = tuple(AroundPod(found[name], _raised(found[name], hard)) for name, hard in raised.items())
     listed = (f"ResourceQuota {name} to {_listed(hard)}" for name, hard in raised.items())
-    return Way("RaiseResourceQuota", f"raise {' and '.join(listed)}", objects=changes)
+    return Way(StepKind.RAISE_RESOURCE_QUOTA, f"raise {' and '.join(listed)}", objects=changes)
 
 
 def _raised(quota: ResourceQuota, hard: dict[str, str]) -> ResourceQuota:

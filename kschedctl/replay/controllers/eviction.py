@@ -1,6 +1,8 @@
-"""Which pods the API server lets go: PodDisruptionBudgets while pods are evicted and their successors come up.
+"""The eviction of pods: PodDisruptionBudgets, Jobs that fail by it, and pods that terminate beside their replacements.
 
-Upstream: pkg/registry/core/pod/storage/eviction.go; pkg/controller/disruption for how many pods are healthy (v1.36).
+Upstream: pkg/registry/core/pod/storage/eviction.go; pkg/controller/disruption for the number of healthy pods;
+exceedsBackoffLimit in pkg/controller/job/job_controller.go; FilterActivePods in pkg/controller/controller_utils.go
+(v1.36).
 """
 
 from __future__ import annotations
@@ -10,13 +12,17 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position, positions_of
-from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
-from kschedctl.api.unhealthy_pods import describe_unhealthy, unhealthy_keys
+from kschedctl.api.arrays import Position, find_positions
+from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, StoredJob
+from kschedctl.api.ownership import find_controller, find_owner
+from kschedctl.api.unhealthy_pods import describe_unhealthy, list_unhealthy_keys
+from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.rollout_limits import share
+from kschedctl.replay.controllers.target_pod import groups_of
+from kschedctl.replay.controllers.workload_change import share
 from kschedctl.scheduler.engine.preemption.budgets import key_of, spare
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.text.counts import counted
 
 MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which evictions do not support"
@@ -59,14 +65,14 @@ class Evictions:
     def unhealthy_pods(self, position: Position) -> tuple[str, ...]:
         """Return the keys of the unhealthy pods that use up the budgets of a pod."""
         budgets = self.budgets_of(position)
-        return tuple(key for budget in budgets for key in unhealthy_keys(self._unevicted_pods(budget)))
+        return tuple(key for budget in budgets for key in list_unhealthy_keys(self._unevicted_pods(budget)))
 
     def _unevicted_pods(self, budget: str) -> list[Pod]:
         """Return the pods that a budget selects and that are still where the cluster has them, so no replacements."""
         view = self.simulation.view
         unmoved = view.node == self.simulation.scheduler.view.node
         selected = self.simulation.budgets.selected(budget)[view.pods.info] & unmoved
-        positions = (position for position in positions_of(selected) if position not in self.simulation.gone)
+        positions = (position for position in find_positions(selected) if position not in self.simulation.gone)
         return [view.pods.objects[position] for position in positions]
 
     def evict(self, position: Position) -> None:
@@ -140,3 +146,65 @@ def _ready(pod: Pod) -> bool:
 
 def _always(pdb: PodDisruptionBudget) -> bool:
     return pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+
+
+DEFAULT_BACKOFF_LIMIT = 6
+JOB_WOULD_FAIL = "their Job allows no more failed pods (backoffLimit)"
+
+
+def is_of_job(pod: Pod) -> bool:
+    owner = find_controller(pod.metadata)
+    return owner is not None and owner.kind == "Job"
+
+
+def job_would_fail(pod: Pod, objects: ClusterObjects) -> bool:
+    """Whether the pod's Job ends with its eviction; not, where there is no such Job."""
+    owner = find_controller(pod.metadata)
+    if owner is None or owner.kind != "Job":
+        return False
+    job: StoredJob | None = objects.named("Job", pod.metadata.namespace, owner.name)
+    if job is None:
+        return False
+    limit = DEFAULT_BACKOFF_LIMIT if job.spec.backoff_limit is None else job.spec.backoff_limit
+    return (job.status.failed or 0) >= limit
+
+
+EVICTED_AT = "2000-01-01T00:00:00Z"
+"""Whether a pod is being deleted is asked, not since when."""
+
+
+Names = frozenset[tuple[str, str]]
+"""Namespaces and names of objects."""
+
+
+def patient_jobs(cluster: Cluster) -> Names:
+    """The Jobs that create a pod only when the one before it is gone."""
+    return frozenset(
+        (job.metadata.namespace, job.metadata.name)
+        for job in cluster.jobs
+        if job.spec.pod_replacement_policy == "Failed"
+    )
+
+
+def terminates_slowly(pod: Pod, patient: Names, grace: int | None = None) -> bool:
+    """Whether a pod may still be there when the one in its place is scheduled.
+
+    ``patient``: Jobs that wait until it is gone. ``grace``: how many seconds the eviction gives it, None for what it
+    says itself. Members of gangs are left out, as a gang would count such a pod as one more.
+    """
+    at_once = (pod.spec.termination_grace_period_seconds if grace is None else grace) == 0
+    controller = find_controller(pod.metadata)
+    if controller is not None and controller.kind == "Job" and (pod.metadata.namespace, controller.name) in patient:
+        return False
+    return not (at_once or find_owner(pod).kind == "StatefulSet" or groups_of(pod))
+
+
+def terminating(pod: Pod, node: str) -> Pod:
+    """The pod on a node as it terminates, under a name of its own."""
+    meta = pod.metadata
+    name, uid = f"{meta.name}.terminating", f"{meta.uid}.terminating"
+    return replace(
+        pod,
+        metadata=replace(meta, name=name, uid=uid, deletion_timestamp=EVICTED_AT),
+        spec=replace(pod.spec, node_name=node),
+    )

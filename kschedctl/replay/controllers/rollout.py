@@ -1,23 +1,64 @@
-"""Changes of workloads carried out side by side: old pods go and new ones come, within what each workload allows.
+"""Rollouts on a simulation: old pods go and new ones come side by side, within what each workload allows.
 
+A pod counts as available as soon as it has a node.
 Upstream: pkg/controller/deployment/{rolling,recreate}.go, pkg/controller/statefulset/stateful_set_control.go,
-pkg/controller/daemon/update.go (v1.36). A pod counts as available as soon as it has a node.
+pkg/controller/daemon/update.go (v1.36).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.objects import Pod
-from kschedctl.replay.controllers.rollout_creation import RolloutCreation
-from kschedctl.replay.controllers.rollout_limits import Change, Pace, slot
-from kschedctl.reports.not_created import NotCreated
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import Owner
+from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.creation_failures import refusal
+from kschedctl.replay.controllers.creation_fix_steps import Way
+from kschedctl.replay.controllers.creation_fixes import around_fix
+from kschedctl.replay.controllers.workload_change import Change, Pace, slot
+from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import agreeing, counted
+
+
+class RolloutCreation:
+    """What is said to the pods of a change; each rollout is asked about once.
+
+    ``words``: why the last ones that were refused are.
+    """
+
+    def __init__(self, admissions: Admissions, owner: Owner, workload: Struct | None, change: Change) -> None:
+        self.admissions, self._owner, self._workload, self._change = admissions, owner, workload, change
+        self._refused_object = admissions.of_object(owner, change)
+        self.words: Sequence[str] = self._refused_object
+
+    def create(self, pods: Sequence[Pod]) -> int:
+        """How many of the pods are created, in order."""
+        if not pods or self._refused_object:
+            return 0
+        number, self.words = self.admissions.room_for(self._owner, self._workload, pods, len(pods))
+        return number
+
+    def release(self, pods: Collection[Pod]) -> None:
+        """Let go pods that are gone."""
+        self.admissions.release(pods)
+
+    def lacking(self, pod: Pod, number: int) -> Way | None:
+        """By how much quotas would have to be raised for so many more such pods."""
+        return self.admissions.lacking(self._owner, pod, number)
+
+    def not_created(self, missing: int) -> NotCreated | None:
+        """What is to be said of so many pods that have not come; None where nobody refuses them."""
+        if not missing or not self.words:
+            return None
+        return refusal(self._owner, self.words, self._change.desired, missing)
+
 
 NOT_CREATED = "NotCreated"
 WAITS = "not created: its controller waits until other pods of the workload run"
@@ -232,3 +273,42 @@ def _not_created(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
 
 def _waits(position: Position) -> Outcome:
     return Outcome(position, NOT_CREATED, message=WAITS)
+
+
+class Replay(Protocol):
+    """The rollouts once more, with other changes and quotas."""
+
+    def __call__(self, changes: Sequence[Change], admissions: Admissions) -> Sequence[Rollout]: ...
+
+
+def rollout_fixes(
+    at: int, rollouts: Sequence[Rollout], admissions: Admissions, replay: Replay
+) -> Iterator[CreationFix]:
+    """For one of the rollouts, which is refused; ``admissions``: the quotas as they were before all."""
+    stuck, changes = rollouts[at], [rollout.change for rollout in rollouts]
+
+    def ends(changes: Sequence[Change], quotas: Admissions) -> bool:
+        again = replay(changes, quotas)[at]
+        return again.refused is None and not (again.old or again.waiting or again.coming)
+
+    yield from _without_surge(
+        stuck.change, lambda slower: ends([*changes[:at], slower, *changes[at + 1 :]], admissions)
+    )
+    creation = stuck.creation
+    pods = [stuck.simulation.view.pods.objects[position] for position in stuck.coming]
+    for number in sorted({1, max(stuck.change.surge, 1), len(pods)}) if creation and pods else ():
+        assert creation is not None
+        way = creation.lacking(pods[0], number)
+        if way is not None and ends(changes, admissions.after(way)):
+            yield around_fix(way)
+            return
+
+
+def _without_surge(change: Change, ends: Callable[[Change], bool]) -> Iterator[CreationFix]:
+    """Each old pod goes before a new one comes."""
+    if change.pace is not Pace.ROLLING or not change.surge:
+        return
+    if ends(dataclasses.replace(change, surge=0, unavailable=1)):
+        what = f"roll {change.workload} out with maxSurge 0 and maxUnavailable 1"
+        weakens = "one pod fewer may run meanwhile"
+        yield CreationFix(what, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
@@ -89,7 +89,7 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     if error is not None:
         path = list(error.absolute_path)
         raise InputError(_words(_told(error, len(path) == 2), path, document), where=where)
-    scenario: Scenario = from_builtins(document, Scenario)
+    scenario: Scenario = convert_builtins(document, Scenario)
     return scenario
 
 

@@ -8,13 +8,13 @@ from itertools import count
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
-from kschedctl.api.ownership import Owner, owner_of
-from kschedctl.api.priority import class_errors, priority_class
+from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.api.priority import find_priority_class, validate_priority_class
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster, flatten
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.changed_workloads import first_to_go
-from kschedctl.replay.controllers.rollout_limits import ordinal
+from kschedctl.replay.controllers.plan_change import first_to_go
+from kschedctl.replay.controllers.workload_change import ordinal
 from kschedctl.replay.edits import pods_where
 from kschedctl.replay.scenarios.scenario import Edit, Files
 from kschedctl.reports import scenario as parts
@@ -52,7 +52,7 @@ def _pods_of(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
     """Raises UsageError where it has none."""
     owner = Owner(part.kind, part.namespace, part.name)
     bare = cluster.pod(part.namespace, part.name) if part.kind == "Pod" else None
-    pods = [bare] if bare else pods_where(cluster, lambda pod: part.kind != "Pod" and owner_of(pod) == owner)
+    pods = [bare] if bare else pods_where(cluster, lambda pod: part.kind != "Pod" and find_owner(pod) == owner)
     pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     if not pods:
         raise UsageError(f"{part.kind} {part.namespace}/{part.name} has no pods", hint="apply a manifest of it")
@@ -63,10 +63,10 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
     """Raises UsageError where there is no such class, or the API server would refuse it."""
     if part.value is not None:
         made = PriorityClass(ObjectMeta(part.name), part.value, part.global_default, part.preemption_policy)
-        if problems := class_errors(made):
+        if problems := validate_priority_class(made):
             raise UsageError(str(problems[0]))
         cluster = cluster.with_objects({"PriorityClass": [made]})
-    class_ = priority_class(part.name, cluster.priority_classes)
+    class_ = find_priority_class(part.name, cluster.priority_classes)
     if class_ is None:
         raise UsageError(f'no PriorityClass "{part.name}"', hint="a value makes one")
     edit = Edit(cluster)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kschedctl.api.defaults import default_pod
 from kschedctl.api.objects import Pod, PodMeta, PodTemplateSpec, Resources
-from kschedctl.api.pod_requests import Quantities, pod_requests, quantities
+from kschedctl.api.pod_requests import Quantities, compute_pod_requests, parse_quantities
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.cluster import Cluster
 
@@ -20,7 +20,7 @@ def template_requests(template: PodTemplateSpec, count: int) -> Quantities:
     Raises QuantityError.
     """
     pod = default_pod(Pod(PodMeta("pod", "default"), template.spec))
-    requests = {name: multiply(amount, count) for name, amount in pod_requests(pod).items()}
+    requests = {name: multiply(amount, count) for name, amount in compute_pod_requests(pod).items()}
     return {**requests, PODS: Quantity(count)}
 
 
@@ -37,7 +37,7 @@ def add_to(total: Quantities, more: Mapping[str, Quantity]) -> None:
 
 def amounts_of(resources: Resources | None) -> Quantities:
     """Return the amounts of a ResourceList. Raises QuantityError."""
-    return quantities(resources or {})
+    return parse_quantities(resources or {})
 
 
 def amount_of(text: str | int | float) -> Quantity:

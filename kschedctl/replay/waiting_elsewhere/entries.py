@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Condition, ObjectMeta, Pod, PodMeta
-from kschedctl.api.ownership import Owner, controller_of
+from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.pod_table import PodTable
 from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewhere, WaitingState
 
@@ -44,14 +44,14 @@ def entry(
         holders=tuple(holders),
         part_of=tuple(map(str, part_of)),
         created=created,
-        age=age(created, now),
+        age=format_age(created, now),
         exists=bool(metadata.uid) if exists is None else exists,
     )
 
 
 def controller(metadata: ObjectMeta) -> Owner | None:
     """Return the object that controls this one, None if no reference names it."""
-    reference = controller_of(metadata) or next(iter(metadata.owner_references), None)
+    reference = find_controller(metadata) or next(iter(metadata.owner_references), None)
     return Owner(reference.kind, metadata.namespace, reference.name) if reference else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from kschedctl.api.gangs import coscheduling_gang
+from kschedctl.api.gangs import find_coscheduling_gang
 from kschedctl.cluster import Cluster
 from kschedctl.replay.waiting_elsewhere.entries import entry, find_condition, pods_alike
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
@@ -26,7 +26,7 @@ def waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
         return
     members: Counter[tuple[str, str]] = Counter()
     for pod, number in pods_alike(cluster.pods):
-        if key := coscheduling_gang(pod):
+        if key := find_coscheduling_gang(pod):
             members[key.namespace, key.name] += number
     for group in cluster.coscheduling_pod_groups:
         meta, wanted, phase = group.metadata, group.spec.min_member, group.status.phase

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from kschedctl.api.defaults import default_pod
-from kschedctl.api.gangs import GangKey, GangProject, gangs_of
+from kschedctl.api.gangs import GangKey, GangProject, find_gangs
 from kschedctl.api.objects import Pod, VolcanoPodGroup
 from kschedctl.api.ownership import Owner
-from kschedctl.api.pod_requests import Quantities, pod_requests
+from kschedctl.api.pod_requests import Quantities, compute_pod_requests
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import VolcanoJob, VolcanoQueue
 from kschedctl.cluster import Cluster
@@ -100,7 +100,7 @@ class _Queues:
                 self.let_in.setdefault(group.spec.queue or DEFAULT_QUEUE, []).append(group)
         self._pods: dict[GangKey, list[Pod]] = {}
         for pod in cluster.unbound_pods() if cluster.volcano_pod_groups else ():
-            for key in gangs_of(pod):
+            for key in find_gangs(pod):
                 self._pods.setdefault(key, []).append(pod)
         self._too_large: dict[str, str] = {}
 
@@ -126,7 +126,7 @@ class _Queues:
 
     def _find_too_large(self, group: VolcanoPodGroup) -> str:
         for pod in self.pods_of(group):
-            for resource, amount in pod_requests(default_pod(pod)).items():
+            for resource, amount in compute_pod_requests(default_pod(pod)).items():
                 most = self._largest.get(resource, NOTHING)
                 if amount > most:
                     return (

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kschedctl.api.decoding import fields_not_in
+from kschedctl.api.decoding import iter_unknown_fields
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import fate
+from kschedctl.api.kinds import describe_lifecycle
 from kschedctl.api.kube_version import OLDEST_MINOR
 from kschedctl.scheduler.configuration.document import KIND, KubeSchedulerConfiguration
 from kschedctl.scheduler.configuration.profile import FORMER_PLUGINS
@@ -37,9 +37,9 @@ def of_other_versions(document: JsonObject | None, minor: int) -> Iterator[OfOth
     if not isinstance(document, Mapping):
         return
     version = str(document.get("apiVersion"))
-    if said := fate(version, KIND):
+    if said := describe_lifecycle(version, KIND):
         yield OfOtherVersion(("apiVersion",), version, said)
-    for path, since in fields_not_in(document, KubeSchedulerConfiguration, minor):
+    for path, since in iter_unknown_fields(document, KubeSchedulerConfiguration, minor):
         if since is not None:
             yield OfOtherVersion(steps(path), path.rpartition(".")[2], f"needs 1.{since}")
     for i, profile in enumerate(_objects(document, "profiles")):
@@ -68,7 +68,7 @@ def _of_arguments(profile: JsonObject, path: Path, minor: int) -> Iterator[OfOth
             if minor < declared.args_since:
                 yield OfOtherVersion(at, f"arguments of {name}", f"need 1.{declared.args_since}")
                 continue
-            for field, since in fields_not_in(config.get("args"), declared.args_type, minor):
+            for field, since in iter_unknown_fields(config.get("args"), declared.args_type, minor):
                 if since is not None:
                     yield OfOtherVersion((*at, "args", *steps(field)), field, f"needs 1.{since}")
 

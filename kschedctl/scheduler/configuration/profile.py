@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from kschedctl.api.decoding import came_with
+from kschedctl.api.decoding import introduced_in
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
@@ -74,8 +74,8 @@ class Plugins(Struct, frozen=True):
     bind: PluginSet = PluginSet()
     post_bind: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
-    placement_generate: Annotated[PluginSet, came_with(36)] = PluginSet()
-    placement_score: Annotated[PluginSet, came_with(36)] = PluginSet()
+    placement_generate: Annotated[PluginSet, introduced_in(36)] = PluginSet()
+    placement_score: Annotated[PluginSet, introduced_in(36)] = PluginSet()
 
     def by_point(self) -> dict[str, PluginSet]:
         """The sets by the name that the document gives them (``preFilter``), less ``multiPoint``."""

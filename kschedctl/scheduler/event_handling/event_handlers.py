@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import DeviceClass, Node, Pod, ResourceSlice
-from kschedctl.api.pod_requests import Options, pod_requests, quantities
+from kschedctl.api.pod_requests import Options, compute_pod_requests, parse_quantities
 from kschedctl.scheduler.event_handling.event_labels import NAMED_EACH, OWN_UPDATE, UNCORDONED, as_named
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,
@@ -203,7 +203,7 @@ def _conditions(node: Node) -> dict[str, str]:
 
 
 def _offers_else(change: ChangedObject) -> bool:
-    old, new = (quantities(node.status.allocatable) for node in (change.old, change.new))
+    old, new = (parse_quantities(node.status.allocatable) for node in (change.old, change.new))
     return old != new
 
 
@@ -233,7 +233,7 @@ NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
 def _scaled_down(change: ChangedObject, options: Options) -> bool:
     """Whether some request became smaller or went away; what its devices give counts as none."""
     options = options._replace(pod_level=True, dra_node_allocatable=False)
-    old, new = (pod_requests(pod, options) for pod in (change.old, change.new))
+    old, new = (compute_pod_requests(pod, options) for pod in (change.old, change.new))
     return any(name not in new or new[name].milli_value() < amount.milli_value() for name, amount in old.items())
 
 

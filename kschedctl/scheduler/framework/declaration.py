@@ -233,7 +233,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     def is_default(self, gates: FeatureGates) -> bool:
         """Whether a profile that names no plugins has it."""
-        minor = gates.release.source_of(f"plugin {self.name}").minor
+        minor = gates.release.version_for(f"plugin {self.name}").minor
         last = minor if self.default_until is None else self.default_until
         return minor <= last and (self.gate is None or gates.enabled(self.gate))
 

@@ -193,8 +193,8 @@ class FeatureGates:
     @cached_property
     def release(self) -> KubeVersion:
         """The version in numbers."""
-        version = KubeVersion.supported(self.version)
-        return version if self.mix is None else MixedVersion.of(version, self.mix)
+        version = KubeVersion.parse_supported(self.version)
+        return version if self.mix is None else MixedVersion.mix_with(version, self.mix)
 
     @property
     def minor(self) -> int:
@@ -209,7 +209,7 @@ class FeatureGates:
         """Whether each of the gates is on, and each that was set."""
         overrides = dict(self.overrides or {})
         broadcast = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
-        stages = {name: stage_of(spec, self.release.source_of(f"gate {name}").minor) for name, spec in specs.items()}
+        stages = {name: stage_of(spec, self.release.version_for(f"gate {name}").minor) for name, spec in specs.items()}
         states = {name: broadcast.get(stage.maturity, stage.on) for name, stage in stages.items()} | overrides
         merged = {name for name in MERGED.keys() & stages.keys() if stages[name].maturity == "removed"}
         return states | {name: states[MERGED[name]] for name in merged}

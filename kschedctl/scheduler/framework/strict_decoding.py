@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from kschedctl.api.decoding import fields_not_in, from_builtins
+from kschedctl.api.decoding import convert_builtins, iter_unknown_fields
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import ConfigurationError
 
@@ -43,7 +43,7 @@ class GoDuration(float):
 def decode(document: object, into: type[T], path: str = "") -> T:
     """The document, found at ``path``, as ``into``. Raises ConfigurationError for a wrong type; unknown fields pass."""
     try:
-        return from_builtins(without_nulls(document), into, _decode_custom)
+        return convert_builtins(without_nulls(document), into, _decode_custom)
     except msgspec.ValidationError as error:
         what, _, where = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
         raise ConfigurationError(what[:1].lower() + what[1:], where=f"{path}{where}".lstrip(".")) from None
@@ -51,13 +51,13 @@ def decode(document: object, into: type[T], path: str = "") -> T:
 
 def unknown_fields(document: object, into: type, minor: int) -> list[str]:
     """The paths of the fields that ``into`` has not in a version, as ``unknown field "profiles[0].pluginz"``."""
-    return [f'unknown field "{path}"' for path, since in fields_not_in(document, into, minor)]
+    return [f'unknown field "{path}"' for path, since in iter_unknown_fields(document, into, minor)]
 
 
 def fields_of(into: type[msgspec.Struct], minor: int) -> list[str]:
     """The fields that a document may have in a version."""
     named = {field.encode_name: None for field in msgspec.structs.fields(into)}
-    return [name for name in named if not any(fields_not_in({name: None}, into, minor))]
+    return [name for name in named if not any(iter_unknown_fields({name: None}, into, minor))]
 
 
 def steps(path: str) -> tuple[str | int, ...]:

@@ -15,8 +15,8 @@ from kschedctl.api.node_selector import (
     RequiredNodeAffinity,
     compile_node_selector,
     compile_preferred_terms,
+    compile_required_node_affinity,
     compile_requirements,
-    required_node_affinity,
 )
 from kschedctl.api.objects import (
     Node,
@@ -153,7 +153,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         terms = _required_terms(info.spec)
         if terms is None and self.added_required is None and not info.spec.node_selector:
             return PRE_FILTER_SKIP
-        state = required_node_affinity(info.spec)
+        state = compile_required_node_affinity(info.spec)
         names = _named_nodes(terms) if terms else None
         if names is not None and not names:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_CONFLICT,)))
@@ -166,7 +166,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         if self.added_required is not None:
             enforced = matching(view.nodes, self.added_required)
             yield Rejection(~enforced, Code.UNRESOLVABLE, REASON_ENFORCED)
-        required = state if state is not None else required_node_affinity(info.spec)
+        required = state if state is not None else compile_required_node_affinity(info.spec)
         matched = allowed(view.nodes, required)
         yield Rejection(enforced & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _unmet(info.spec, view, row))
 
@@ -200,7 +200,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         node: Node = change.new
         if self.added_required is not None and not _matches(self.added_required, node):
             return False
-        wanted = required_node_affinity(info.spec)
+        wanted = compile_required_node_affinity(info.spec)
         return _matches(wanted, node) and (change.old is None or not _matches(wanted, change.old))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:

@@ -7,7 +7,7 @@ from typing import Self
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import PodSpec
-from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
+from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
@@ -83,7 +83,7 @@ class NodeUnschedulable(DeclaredPlugin):
         return same_pod(change.new, info.pod) and self._tolerates(change.new.spec)
 
     def _tolerates(self, spec: PodSpec) -> bool:
-        return tolerated(spec.tolerations, UNSCHEDULABLE, comparison_operators=self.comparison_operators)
+        return is_tolerated(spec.tolerations, UNSCHEDULABLE_TAINT, comparison_operators=self.comparison_operators)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         if changed_as_new(gates):
@@ -91,7 +91,7 @@ class NodeUnschedulable(DeclaredPlugin):
             return
         yield WakeTrigger(NODE, ADD, "a node is added that is not cordoned")
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, "a node is uncordoned")
-        yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod gets a toleration for {UNSCHEDULABLE}")
+        yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod gets a toleration for {UNSCHEDULABLE_TAINT}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         return signed_tolerations(info)

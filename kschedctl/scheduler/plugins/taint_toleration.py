@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
-from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, tolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, is_tolerated
 from kschedctl.scheduler.framework import Code, Fragment, Peers, PreScoreResult, Reads, Rejection, required_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
@@ -146,7 +146,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         taint_sets, taint_set = view.nodes.taint_sets
         counts = [
             sum(
-                taint.effect in HARD_EFFECTS and not tolerated(info.spec.tolerations, taint, self.comparison_operators)
+                taint.effect in HARD_EFFECTS
+                and not is_tolerated(info.spec.tolerations, taint, self.comparison_operators)
                 for taint in taints
             )
             for taints in taint_sets
@@ -162,7 +163,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         counts = [
             sum(
                 taint.effect == SOFT_EFFECT
-                and not tolerated(tolerations, taint, comparison_operators=self.comparison_operators)
+                and not is_tolerated(tolerations, taint, comparison_operators=self.comparison_operators)
                 for taint in taints
             )
             for taints in taint_sets

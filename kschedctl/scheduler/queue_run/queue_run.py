@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
+from kschedctl.api.arrays import NO_ROW, Position, Row, find_positions
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
@@ -111,7 +111,7 @@ class QueueReplay(SchedulingLoop):
         groups = self.scheduler.gates.enabled("GangScheduling")
         chosen = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
         absent = self.view.absent = chosen.copy() if groups else np.zeros(len(self.view.pods), np.bool_)
-        for position in positions_of(chosen):
+        for position in find_positions(chosen):
             absent[position] = False
             info = self.info(position)
             if not info.spec.node_name and self.pods.framework(position):

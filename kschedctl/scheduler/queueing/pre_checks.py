@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.tolerations import find_untolerated
 from kschedctl.scheduler.engine.rejectors import Rejectors
@@ -69,7 +69,7 @@ def admits(node: Node, info: PodInfo, view: Fork) -> bool:
     spec, metadata = info.spec, node.metadata
     return (
         (not spec.node_name or spec.node_name == metadata.name)
-        and required_node_affinity(spec).allows(metadata.labels, metadata.name)
+        and compile_required_node_affinity(spec).allows(metadata.labels, metadata.name)
         and find_untolerated(node.spec.taints, spec.tolerations, {"NoSchedule"}) is None
         and _has_room(node, info, view)
     )

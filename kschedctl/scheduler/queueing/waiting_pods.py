@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.gangs import GangKey
-from kschedctl.api.times import go_seconds
+from kschedctl.api.times import format_go_duration
 from kschedctl.scheduler.engine.permit import TIMED_OUT, PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
@@ -60,7 +60,7 @@ class PermitWait:
     def timed_out(self) -> PermitOutcome:
         """What the first plugin says that waited for too long."""
         _, plugin = self.end()
-        reason = TIMED_OUT.format(go_seconds(self.pending[plugin]), plugin)
+        reason = TIMED_OUT.format(format_go_duration(self.pending[plugin]), plugin)
         return PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin)
 
 

@@ -99,5 +99,5 @@ def in_tree_of(gates: FeatureGates) -> Mapping[str, Declaration]:
     """The in-tree plugins of a version, of which some may be as they are in another."""
     if gates.mix is None:
         return in_tree(gates.minor)
-    minors = {name: gates.release.source_of(f"plugin {name}").minor for name in IN_TREE}
+    minors = {name: gates.release.version_for(f"plugin {name}").minor for name in IN_TREE}
     return {name: plugin for name, minor in minors.items() if (plugin := in_tree(minor).get(name)) is not None}

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple, Self
 
 from kschedctl.api.arrays import NO_ROW, Position
-from kschedctl.api.gangs import GangKey, coscheduling_gang
+from kschedctl.api.gangs import GangKey, find_coscheduling_gang
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
-from kschedctl.api.times import go_seconds
+from kschedctl.api.times import format_go_duration
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import histogram
 from kschedctl.scheduler.engine.permit import MOST_SECONDS, TIMED_OUT
@@ -95,7 +95,7 @@ class _KnownGang(NamedTuple):
 
 
 def _known_gang(pod: Pod, view: Fork) -> _KnownGang | None:
-    key = coscheduling_gang(pod)
+    key = find_coscheduling_gang(pod)
     group = coscheduling_group(view, key) if key else None
     return _KnownGang(key, group) if key and group else None
 
@@ -129,7 +129,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """What wakes its pods, without hints. A created pod makes no event, but may be the first to get a node."""
-        key = coscheduling_gang(info.pod)
+        key = find_coscheduling_gang(info.pod)
         if key is None:
             return
         pods = gang_pods(view, key)
@@ -147,7 +147,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        if coscheduling_gang(info.pod) and _known_gang(info.pod, view) is None:
+        if find_coscheduling_gang(info.pod) and _known_gang(info.pod, view) is None:
             yield Dependency(KIND, Effect.REFUSES)
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> list[tuple[int, str, bool, int, str]]:
@@ -167,14 +167,14 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         Whatever waits was created before the queue is worked off.
         """
         waiting = view.pods.objects[pod.position]
-        key, gang = coscheduling_gang(waiting), _known_gang(waiting, view)
+        key, gang = find_coscheduling_gang(waiting), _known_gang(waiting, view)
         failed = view.gang_history.failed.get(key) if key and view.gang_history and self._comes_after_others else None
         if gang is None or failed is not None:
             return -pod.priority, True, pod.initial_attempt if failed is None else failed, waiting.key
         return -pod.priority, False, gang.group.metadata.creation_timestamp or LAST, waiting.key
 
     def gang(self, pod: Pod) -> GangKey | None:
-        return coscheduling_gang(pod)
+        return find_coscheduling_gang(pod)
 
     def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
         """Pods that wait in vain are given up with one that fits nowhere, or else when their time is over."""
@@ -199,7 +199,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         stuck = any(member.row == NO_ROW and member.status.rejected for member in result.members)
         if stuck and self._lacks_many(gang, len(gang_pods(view, gang.key).assigned) + placed):
             return OPTIMISTIC
-        return TIMED_OUT.format(go_seconds(min(self.permit_timeout(info, view), MOST_SECONDS)), self.name)
+        return TIMED_OUT.format(format_go_duration(min(self.permit_timeout(info, view), MOST_SECONDS)), self.name)
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
         """The seconds that a pod waits: as its group says, else the arguments."""
@@ -283,7 +283,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return assigned < least and (least - assigned) / least > self.args.pod_group_reject_percentage / 100.0
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        if coscheduling_gang(info.pod) is None:
+        if find_coscheduling_gang(info.pod) is None:
             return SUCCESS
         gang = _known_gang(info.pod, view)
         if gang is None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Counts
 from kschedctl.api.objects import ElasticQuota, Resources
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import INT64_MAX, QuantityError
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.errors import InputError
@@ -34,7 +34,7 @@ class Quota:
 
     def _amounts(self, field: str, resources: Resources) -> Requests:
         try:
-            return amounts(quantities(resources))
+            return amounts(parse_quantities(resources))
         except QuantityError as error:
             where = f"{KIND} {self.namespace}/{self.name}, spec.{field}"
             raise InputError(error.what, where=where, hint=error.hint) from None

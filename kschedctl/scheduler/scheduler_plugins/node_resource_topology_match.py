@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
-from kschedctl.api.gangs import coscheduling_gang
-from kschedctl.api.resource_names import CPU, MEMORY, PODS, is_native, readable
+from kschedctl.api.gangs import find_coscheduling_gang
+from kschedctl.api.resource_names import CPU, MEMORY, PODS, format_amount, is_native
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework import Code, Peers, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
@@ -167,7 +167,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
 def _any_gang_waits(view: Fork) -> bool:
     """Whether a pod without a node may have to wait for Permit on the one that it gets."""
     infos = np.unique(view.pods.info[view.node < 0]).tolist()
-    return any(coscheduling_gang(view.pods.infos[number].pod) for number in infos)
+    return any(find_coscheduling_gang(view.pods.infos[number].pod) for number in infos)
 
 
 def _numa_nodes(view: Fork) -> NumaNodes:
@@ -240,5 +240,5 @@ def _most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
     amounts = []
     for resource, amount in requests.items():
         if (most := int(numa.of(resource)[row].max())) >= 0:
-            amounts.append(f"{readable(resource, amount)} of {readable(resource, most)} {resource}")
+            amounts.append(f"{format_amount(resource, amount)} of {format_amount(resource, most)} {resource}")
     return f"asked for, and the most that a NUMA node has: {', '.join(amounts)}" if amounts else ""

@@ -16,7 +16,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Counts, Rows
 from kschedctl.api.objects import NodeResourceTopology, TopologyZone
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.resource_names import CPU, HUGE_PAGES_PREFIX, MEMORY
 from kschedctl.errors import InputError
@@ -204,7 +204,7 @@ def _numbered(name: str) -> int | None:
 
 def _available(topology: NodeResourceTopology, zone: TopologyZone) -> Mapping[str, int]:
     try:
-        return amounts(quantities({resource.name: resource.available for resource in zone.resources}))
+        return amounts(parse_quantities({resource.name: resource.available for resource in zone.resources}))
     except QuantityError as error:
         where = f"{KIND} {topology.metadata.name}, zone {zone.name}"
         raise InputError(error.what, where=where, hint=error.hint) from None

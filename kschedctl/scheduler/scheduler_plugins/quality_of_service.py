@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from kschedctl.api.objects import Pod, ResourceRequirements
-from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.errors import InputError
@@ -39,8 +39,8 @@ def _of(parts: Iterable[ResourceRequirements]) -> QualityOfService:
     limits: dict[str, int] = {}
     limited = True
     for part in parts:
-        _add(requests, quantities(part.requests))
-        limited &= len(_add(limits, quantities(part.limits))) == 2
+        _add(requests, parse_quantities(part.requests))
+        limited &= len(_add(limits, parse_quantities(part.limits))) == 2
     if not requests and not limits:
         return QualityOfService.BEST_EFFORT
     return QualityOfService.GUARANTEED if limited and requests == limits else QualityOfService.BURSTABLE

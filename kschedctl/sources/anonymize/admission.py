@@ -5,7 +5,7 @@ from __future__ import annotations
 from kschedctl.api import admission_hooks as hooks
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import LocalObjectReference, ScaleTargetReference, ScopeSelectorTerm
-from kschedctl.api.observed.failed_creation import MAKERS
+from kschedctl.api.observed.failed_creation import POD_CREATORS
 from kschedctl.sources.anonymize.keys import is_well_known_domain
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
@@ -37,7 +37,7 @@ def _resource(rewriter: Rewriter, resource: str, slash: str, part: str) -> str:
 
 
 def _scaled(rewriter: Rewriter, value: str, obj: object) -> str:
-    return value if value in MAKERS else rewriter.name(value)
+    return value if value in POD_CREATORS else rewriter.name(value)
 
 
 ADMISSION_FIELDS: dict[type, dict[str, Handler]] = {

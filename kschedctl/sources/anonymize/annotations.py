@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kschedctl.api.observed.noise import NODE_GROUP_ANNOTATIONS, is_kept
+from kschedctl.api.observed.noise import NODE_GROUP_ANNOTATIONS, is_kept_annotation
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.rewriter import Rewriter
@@ -32,7 +32,7 @@ def list_of_names(rewriter: Rewriter, value: str, obj: object) -> str:
 
 def kept_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
     """The annotations that are kept."""
-    kept = {key: item for key, item in value.items() if is_kept(key) and key not in FREE_TEXT}
+    kept = {key: item for key, item in value.items() if is_kept_annotation(key) and key not in FREE_TEXT}
     return {key: _annotation(rewriter, key, item) for key, item in kept.items()}
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kschedctl.api.columns import Texts, texts_column
-from kschedctl.api.container_states import NOT_HELD, ContainersTold
+from kschedctl.api.columns import InternedTexts, intern_texts
+from kschedctl.api.container_states import NOT_RECORDED, NotableContainers
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.api_server import without_place
+from kschedctl.api.observed.api_server import anonymize
 from kschedctl.api.observed.autoscaler import without_names
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import ELSEWHERE, NOT_ASKED_FOR, Cluster, Gap
@@ -46,7 +46,7 @@ def anonymized(cluster: Cluster) -> Anonymized:
     """Raises ConfigurationError for a configuration that kube-scheduler would refuse: what is in it is not known."""
     if cluster.configuration is not None:
         parse_document(cluster.configuration)
-    cluster = replace(cluster, pods=PodTable.of(cluster.pods))
+    cluster = replace(cluster, pods=PodTable.from_pods(cluster.pods))
     expressions, pseudonyms = Expressions.of(cluster), Pseudonyms(composed_names(cluster))
     numbers = Numbers.of(cluster)
     _rewritten(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
@@ -87,7 +87,7 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         cluster,
         pods=_pods(cluster.pods, rewriter),
         autoscaler=cluster.autoscaler and without_names(cluster.autoscaler),
-        api_server=without_place(cluster.api_server),
+        api_server=anonymize(cluster.api_server),
         configuration=None
         if cluster.configuration is None
         else configuration_under_pseudonyms(cluster.configuration, rewriter),
@@ -108,24 +108,26 @@ def _why_unread(kind: str, gap: Gap) -> str:
 
 
 def _containers(text: str, rewriter: Rewriter) -> str:
-    if text == NOT_HELD:
+    if text == NOT_RECORDED:
         return text
-    return ContainersTold(*(tuple(map(rewriter.struct, statuses)) for statuses in ContainersTold.read(text))).text()
+    return NotableContainers(
+        *(tuple(map(rewriter.struct, statuses)) for statuses in NotableContainers.from_text(text))
+    ).to_text()
 
 
 def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
-    table, name = PodTable.of(pods), rewriter.name
+    table, name = PodTable.from_pods(pods), rewriter.name
     columns = table.columns
-    nothing = texts_column([""] * len(table))
+    nothing = intern_texts([""] * len(table))
     return PodTable(
         [rewriter.struct(template) for template in table.templates],
         table.template,
         [name(text) for text in table.names],
         columns._replace(
-            uids=texts_column(map(name, columns.uids.texts())),
-            node=Texts(columns.node.codes, [name(text) for text in columns.node.values]),
+            uids=intern_texts(map(name, columns.uids.texts())),
+            node=InternedTexts(columns.node.codes, [name(text) for text in columns.node.values]),
             message=nothing,
-            refusal=nothing,
+            unschedulable_message=nothing,
             containers=columns.containers._replace(
                 values=[_containers(text, rewriter) for text in columns.containers.values]
             ),

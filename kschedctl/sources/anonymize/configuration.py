@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.cluster import without_nulls
 from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS
@@ -55,7 +55,7 @@ def _renamed(value: object, naming: Mapping[str, Naming], rewriter: Rewriter, fi
     """A field of a plugin's arguments, or all of them, under pseudonyms where they name something."""
     names = naming.get(field)
     if isinstance(names, type):
-        return msgspec.to_builtins(rewriter.struct(from_builtins(value, names)))
+        return msgspec.to_builtins(rewriter.struct(convert_builtins(value, names)))
     if isinstance(value, Mapping):
         return {key: _renamed(inner, naming, rewriter, key) for key, inner in value.items()}
     if isinstance(value, list):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
 from kschedctl.api.ownership import TEMPLATE_HASH
 from kschedctl.api.pod_table import PodTable
@@ -68,7 +68,7 @@ def added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffini
     profiles = (configuration or {}).get("profiles") or ()
     configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
     affinities = ((config.get("args") or {}).get("addedAffinity") for config in configs)
-    return [from_builtins(without_nulls(affinity), NodeAffinity) for affinity in affinities if affinity]
+    return [convert_builtins(without_nulls(affinity), NodeAffinity) for affinity in affinities if affinity]
 
 
 def composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
@@ -77,7 +77,7 @@ def composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     The claim of an ephemeral volume is called after pod and volume, a ReplicaSet after its Deployment and the hash of
     its pods' template; the region of a zone is read from its name.
     """
-    table = PodTable.of(cluster.pods)
+    table = PodTable.from_pods(cluster.pods)
     composed: dict[str, tuple[str, ...]] = dict(_replica_sets(table))
     claims = [[v.name for v in pod.spec.volumes if v.ephemeral is not None] for pod in table.templates]
     for template, name in zip(table.template.tolist(), table.names, strict=True):
@@ -101,7 +101,7 @@ def _replica_sets(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _all(cluster: Cluster) -> Iterator[object]:
-    yield PodTable.of(cluster.pods).templates
+    yield PodTable.from_pods(cluster.pods).templates
     yield from (getattr(cluster, field) for kind, field in FIELDS.items() if kind != "Pod")
 
 

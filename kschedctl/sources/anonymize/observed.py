@@ -10,7 +10,13 @@ from kschedctl.api import objects as api
 from kschedctl.api.container_states import CONTAINER_STATES
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.observed.events import OUT_OF
-from kschedctl.api.observed.failed_creation import FAILED_CREATE, JOB_ENDED, NO_REPLICA_SET, gist, tells_of_failure
+from kschedctl.api.observed.failed_creation import (
+    FAILED_CREATE,
+    JOB_ENDED,
+    NO_REPLICA_SET,
+    classify_message,
+    reports_failure,
+)
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 COMPONENTS = frozenset(
@@ -57,7 +63,7 @@ def _instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
 def _message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
     """With the names in it replaced; of any other message nobody knows what it tells, so it is left out."""
     if obj.reason in (FAILED_CREATE, NO_REPLICA_SET):
-        return gist(value)
+        return classify_message(value)
     if match := _LED.fullmatch(value):
         return f"{_identity(rewriter, match[1], obj)}{match[2]}"
     match = _ASSIGNED.fullmatch(value) or _PREEMPTED.fullmatch(value)
@@ -71,7 +77,9 @@ def _workload_conditions(
 ) -> tuple[api.Condition, ...]:
     """Conditions that something could not be created, with no other words of the API server than Kubernetes' own."""
     return tuple(
-        replace(condition, message=gist(condition.message)) for condition in value if tells_of_failure(condition)
+        replace(condition, message=classify_message(condition.message))
+        for condition in value
+        if reports_failure(condition)
     )
 
 

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from kschedctl.api.decoding import from_json
+from kschedctl.api.decoding import decode_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonDict
-from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
+from kschedctl.api.kube_version import KubeVersion, clamp_minor, describe_substitute
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT, ApiServerInstance
 from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.cluster import FIELDS, NOT_HELD, OF_CREATION, Cluster, Gap, Provenance
@@ -113,13 +113,13 @@ def read_archive(path: str) -> Cluster:
 def _header(members: Archive) -> Header:
     """Raises InputError, msgspec.DecodeError, KeyError."""
     data = members.read(HEADER, LONGEST_HEADER) if HEADER in members else b"{}"
-    form = from_json(data, _Format)
+    form = decode_json(data, _Format)
     if form.kind != KIND:
         raise InputError("not a snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
     if form.format != FORMAT:
         what = f"a snapshot of format {form.format}, written by {form.written_by or 'nobody knows what'}"
         raise InputError(what, hint=f"this kschedctl reads format {FORMAT}")
-    return from_json(data, Header)
+    return decode_json(data, Header)
 
 
 def _objects(header: Header, members: Archive) -> dict[str, object]:
@@ -158,8 +158,8 @@ def _warnings(header: Header) -> tuple[str, ...]:
         minor = KubeVersion.parse(server_version).minor
     except ValueError:
         return ()
-    said = stands_in(server_version, minor)
-    return (said,) if said and KubeVersion.parse(header.kube_version).minor == nearest(minor) else ()
+    said = describe_substitute(server_version, minor)
+    return (said,) if said and KubeVersion.parse(header.kube_version).minor == clamp_minor(minor) else ()
 
 
 def _member(kind: str) -> str:

@@ -15,9 +15,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
-from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, TextColumn, Texts, Times, Uids
-from kschedctl.api.container_states import NOT_HELD
-from kschedctl.api.decoding import from_msgpack
+from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, InternedTexts, TextColumn, TimeColumn, UidColumn
+from kschedctl.api.container_states import NOT_RECORDED
+from kschedctl.api.decoding import decode_msgpack
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import (
     Affinity,
@@ -30,7 +30,7 @@ from kschedctl.api.objects import (
     Struct,
     Volume,
 )
-from kschedctl.api.observed.noise import without_host_path, without_noise
+from kschedctl.api.observed.noise import hash_host_path, strip_noise
 from kschedctl.api.pod_columns import OwnColumns
 from kschedctl.api.pod_table import PodTable
 from kschedctl.sources.object_names import check_made
@@ -84,11 +84,11 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 def pack(kind: str, objects: Sequence[Any]) -> bytes:
     """The section of a kind."""
     if kind == "Pod":
-        record: object = _pod_record(PodTable.of(objects))
+        record: object = _pod_record(PodTable.from_pods(objects))
     elif kind == "Node":
-        record = _node_record([without_noise(node) for node in objects])
+        record = _node_record([strip_noise(node) for node in objects])
     else:
-        record = [without_noise(obj) for obj in objects]
+        record = [strip_noise(obj) for obj in objects]
     return msgspec.msgpack.encode(record)
 
 
@@ -133,7 +133,7 @@ def _parts(template: Pod) -> tuple[object, ...]:
         template.metadata,
         replace(spec, affinity=None, volumes=()),
         spec.affinity,
-        tuple(map(without_host_path, spec.volumes)),
+        tuple(map(hash_host_path, spec.volumes)),
         template.status,
     )
 
@@ -151,11 +151,11 @@ def _node_record(nodes: list[Node]) -> _NodeRecord:
 
 def _column(column: TextColumn) -> _Column:
     match column:
-        case Times():
+        case TimeColumn():
             return _Column("times", column.seconds.astype("<i8").tobytes())
-        case Uids():
+        case UidColumn():
             return _Column("uids", column.data)
-        case Texts():
+        case InternedTexts():
             return _Column("texts", _bytes(column.codes), list(column.values))
     raise TypeError(column)
 
@@ -179,7 +179,7 @@ def unpack(kind: str, data: bytes, count: int) -> Sequence[Struct]:
 
 
 def _pods(data: bytes) -> PodTable:
-    record = from_msgpack(data, _PodRecord)
+    record = decode_msgpack(data, _PodRecord)
     check_made(record.names)
     check_made(meta.namespace for meta in record.metadata)
     parts: tuple[Sequence[object], ...] = (
@@ -215,8 +215,8 @@ def _columns(record: _PodRecord, count: int) -> OwnColumns:
         scheduled=_any_column(record.scheduled or _nothing(count), count),
         disrupted=_texts(record.disrupted or _nothing(count), count),
         message=_texts(record.message or _nothing(count), count),
-        refusal=_texts(record.refusal or _nothing(count), count),
-        containers=_texts(record.containers or _nothing(count, NOT_HELD), count),
+        unschedulable_message=_texts(record.refusal or _nothing(count), count),
+        containers=_texts(record.containers or _nothing(count, NOT_RECORDED), count),
     )
 
 
@@ -225,7 +225,7 @@ def _nothing(count: int, text: str = "") -> _Column:
 
 
 def _nodes(data: bytes) -> tuple[Node, ...]:
-    record = from_msgpack(data, _NodeRecord)
+    record = decode_msgpack(data, _NodeRecord)
     images, counts, codes = record.images, _ints(record.counts), _ints(record.codes)
     _check_codes(codes, len(images))
     _check_codes(counts, len(codes) + 1)
@@ -240,17 +240,17 @@ def _nodes(data: bytes) -> tuple[Node, ...]:
 
 def _others(kind: str, data: bytes) -> tuple[Struct, ...]:
     objects: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
-    decoded: tuple[Struct, ...] = from_msgpack(data, objects)
+    decoded: tuple[Struct, ...] = decode_msgpack(data, objects)
     return decoded
 
 
-def _texts(column: _Column, count: int) -> Texts:
+def _texts(column: _Column, count: int) -> InternedTexts:
     if column.form != "texts":
         raise ValueError(f"a column of {column.form}")
     codes = _ints(column.data)
     _check_codes(codes, len(column.values))
     _check_length(len(codes), count)
-    return Texts(codes, column.values)
+    return InternedTexts(codes, column.values)
 
 
 def _any_column(column: _Column, count: int) -> TextColumn:
@@ -260,10 +260,10 @@ def _any_column(column: _Column, count: int) -> TextColumn:
             _check_length(len(seconds), count)
             if count and not NEVER <= seconds.min() <= seconds.max() <= LATEST:
                 raise ValueError("an invalid time")
-            return Times(seconds)
+            return TimeColumn(seconds)
         case "uids":
             _check_length(len(column.data), count * UID_BYTES)
-            return Uids(column.data)
+            return UidColumn(column.data)
     return _texts(column, count)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
@@ -73,7 +73,7 @@ class RecordedAnswers:
         if len(documents) != 1 or documents[0].get("kind") != "ExtenderAnswers":
             raise InputError("no ExtenderAnswers", where=path, hint="--record-extenders writes such a file")
         try:
-            return cls(from_builtins(documents[0], ExtenderAnswers).answers, path)
+            return cls(convert_builtins(documents[0], ExtenderAnswers).answers, path)
         except msgspec.ValidationError as error:
             raise InputError(str(error), where=path) from None
 

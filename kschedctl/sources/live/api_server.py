@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from kschedctl.api.observed.api_server import AS_BY_DEFAULT, HOME, PROGRAM, ApiServerInstance, api_server_in
+from kschedctl.api.observed.api_server import AS_BY_DEFAULT, HOME, PROGRAM, ApiServerInstance, find_api_server
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.autoscaler import owners_of_containers
 from kschedctl.sources.live.http import RefusedError, Server
@@ -22,4 +22,4 @@ def read_api_server(server: Server) -> ApiServerInstance:
     except (RefusedError, ClusterError) as error:
         log.info("pods of %s: %s", PROGRAM, error)
         owners = ()
-    return api_server_in(owners, "Pod") or AS_BY_DEFAULT
+    return find_api_server(owners, "Pod") or AS_BY_DEFAULT

@@ -6,8 +6,8 @@ import logging
 
 import msgspec
 
-from kschedctl.api.decoding import json_decoder
-from kschedctl.api.observed.autoscaler import PROGRAM, AutoscalerInstance, autoscaler_in
+from kschedctl.api.decoding import get_json_decoder
+from kschedctl.api.observed.autoscaler import PROGRAM, AutoscalerInstance, find_autoscaler
 from kschedctl.api.observed.command_lines import ContainerOwner
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import RefusedError, Server
@@ -27,7 +27,7 @@ class _Pods(msgspec.Struct, frozen=True):
 
 def owners_of_containers(server: Server, path: str, selector: str) -> tuple[ContainerOwner, ...]:
     """The pods of a label selector, as far as their command lines go. Raises RefusedError, ClusterError."""
-    return server.decoded(path, {"labelSelector": selector}, json_decoder(_Pods).decode).items or ()
+    return server.decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
 
 
 def read_autoscaler(server: Server) -> AutoscalerInstance | None:
@@ -38,6 +38,6 @@ def read_autoscaler(server: Server) -> AutoscalerInstance | None:
         except (RefusedError, ClusterError) as error:
             log.info("pods of the %s: %s", PROGRAM, error)
             return None
-        if instance := autoscaler_in(owners, "Pod"):
+        if instance := find_autoscaler(owners, "Pod"):
             return instance
     return None

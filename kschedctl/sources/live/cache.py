@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.api.decoding import from_json
+from kschedctl.api.decoding import decode_json
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
@@ -71,7 +71,7 @@ class ReadingCache(NamedTuple):
             if not 0 <= time.time() - self.path.stat().st_mtime <= FRESH_SECONDS:
                 return {}
             with open_archive(str(self.path)) as members:
-                header = from_json(members.read(HEADER, LONGEST_HEADER), _Header)
+                header = decode_json(members.read(HEADER, LONGEST_HEADER), _Header)
                 if header.version != VERSION:
                     return {}
                 return {

@@ -25,7 +25,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from kschedctl.api.decoding import from_json
+from kschedctl.api.decoding import decode_json
 from kschedctl.errors import ClusterError, InputError
 from kschedctl.sources.live.limits import Limit, limited
 
@@ -314,7 +314,7 @@ def _pieces(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 def _message(body: bytes) -> str:
     """What the Status in the body says; nothing of other bodies, as a proxy's page."""
     try:
-        return shortened(from_json(body, StatusBody).message)
+        return shortened(decode_json(body, StatusBody).message)
     except (ValueError, RecursionError):
         return ""
 

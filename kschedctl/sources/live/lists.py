@@ -18,16 +18,16 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.api_versions import age, group_of
-from kschedctl.api.decoding import from_builtins, from_json, json_decoder
+from kschedctl.api.api_versions import group_of, version_order
+from kschedctl.api.decoding import convert_builtins, decode_json, get_json_decoder
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS, ReadFor
-from kschedctl.api.newer_versions import fault, left_out
+from kschedctl.api.newer_versions import describe_skipped, find_unknown_field
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
-from kschedctl.api.observed.events import is_passed_over
-from kschedctl.api.observed.noise import without_noise
+from kschedctl.api.observed.events import is_irrelevant
+from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
-from kschedctl.api.versions_read import is_newer_kind
+from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.kinds import item_type
@@ -89,7 +89,7 @@ class Others(tuple[Struct, ...]):
     def of(cls, objects: Iterable[Struct]) -> Others:
         return cls(sorted(objects, key=key_of))
 
-    def with_changes(self, changes: Mapping[Key, object]) -> Others:
+    def apply_changes(self, changes: Mapping[Key, object]) -> Others:
         objects: dict[Key, Any] = {key_of(obj): obj for obj in self} | dict(changes)
         return Others.of(obj for obj in objects.values() if obj is not None)
 
@@ -144,12 +144,12 @@ def _newer_versions(server: Server, kind: str) -> Sequence[str]:
     if not group or known.read_for is ReadFor.HISTORY:
         return ()
     try:
-        served = server.decoded(f"/apis/{group}", None, json_decoder(_ApiGroup).decode)
+        served = server.decoded(f"/apis/{group}", None, get_json_decoder(_ApiGroup).decode)
     except (RefusedError, ClusterError) as error:
         log.info("versions of %s: %s", group, error)
         return ()
     names = (version.group_version for version in served.versions)
-    return sorted((name for name in names if is_newer_kind(kind, name)), key=age)
+    return sorted((name for name in names if is_newer_version(kind, name)), key=version_order)
 
 
 def _newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:
@@ -238,17 +238,17 @@ class KindCollector:
 
     def add(self, page: Page) -> int:
         """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError, LeftOutError."""
-        if is_newer_kind(self._kind, self._version):
-            _check_fields(self._kind, self._version, from_json(page.body, _Documents).items or ())
+        if is_newer_version(self._kind, self._version):
+            _check_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
         elif self._kind in READ_WHOLE:
-            for document in from_json(page.body, _Documents).items or ():
+            for document in decode_json(page.body, _Documents).items or ():
                 self.warnings += self._told_fields.of(self._kind, document, _name_in(self._kind, document))
         objects = _items(page, KINDS[self._kind].struct)
         check_made(chain.from_iterable(map(key_of, objects)))
         for obj in objects:
-            if self._kind in OBSERVED and is_passed_over(obj):
+            if self._kind in OBSERVED and is_irrelevant(obj):
                 continue
-            made = without_noise(obj)
+            made = strip_noise(obj)
             self._found.append(self._with_shared_images(made) if isinstance(made, Node) else made)
         return len(objects)
 
@@ -276,7 +276,7 @@ class PodCollector:
     def add(self, page: Page) -> int:
         """Take in a page; how many pods it has. Raises ValueError, OverflowError, RecursionError."""
         if page.items is not None:
-            self._new_fields.look(page.items, lambda: from_json(page.body, _RawItems).items or (), 0)
+            self._new_fields.look(page.items, lambda: decode_json(page.body, _RawItems).items or (), 0)
             try:
                 rows = self._items.rows(page.items, None)
                 check_made(chain(rows.namespaces, rows.names))
@@ -322,13 +322,13 @@ def _check_fields(kind: str, version: str, documents: Iterable[JsonObject]) -> N
     """Raises LeftOutError for a field that is not known here, or of another type."""
     for document in documents:
         whole = without_nulls(document)
-        why = fault(kind, whole)
+        why = find_unknown_field(kind, whole)
         try:
-            from_builtins(whole, KINDS[kind].struct)
+            convert_builtins(whole, KINDS[kind].struct)
         except msgspec.ValidationError as error:
             why = why or str(error).replace("`", "")
         if why:
-            raise LeftOutError(left_out(version, why))
+            raise LeftOutError(describe_skipped(version, why))
 
 
 def _version_in(path: str) -> str:
@@ -346,10 +346,10 @@ def _page_of(kind: str, body: bytes) -> Page:
     item = item_type("Pod") if kind == "Pod" else KINDS[kind].struct
     items: Sequence[Any] | None
     try:
-        head = from_json(body, _page_type(item))
+        head = decode_json(body, _page_type(item))
         items = head.items or ()
     except msgspec.ValidationError:
-        head, items = from_json(body, Head), None
+        head, items = decode_json(body, Head), None
     if head.kind != (wanted := f"{KINDS[kind].kind}List"):
         raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {wanted}")
     return Page(head.metadata, body, items)
@@ -363,8 +363,8 @@ def _items(page: Page, item: type[Struct]) -> Sequence[Any]:
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
     """One object of a list. Raises ClusterError for what is not of the kind's shape, LeftOutError."""
     with _shape(f"a {kind}", where):
-        if is_newer_kind(kind, listing.version):
-            _check_fields(kind, listing.version, [from_json(body, dict[str, Json])])
+        if is_newer_version(kind, listing.version):
+            _check_fields(kind, listing.version, [decode_json(body, dict[str, Json])])
         obj: Struct = _decoded(KINDS[kind].struct, body)
         check_made(key_of(obj))
         return obj
@@ -372,12 +372,12 @@ def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struc
 
 def _decoded(into: type[T], body: bytes) -> T:
     try:
-        return from_json(body, into)
+        return decode_json(body, into)
     except msgspec.ValidationError:
         if b"null" not in body:
             raise
         # to the API server a null is an absent field
-        return from_builtins(without_nulls(msgspec.json.decode(body)), into)
+        return convert_builtins(without_nulls(msgspec.json.decode(body)), into)
 
 
 @contextmanager

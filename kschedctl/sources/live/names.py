@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from kschedctl.api.decoding import from_json
+from kschedctl.api.decoding import decode_json
 from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.names import Kubeconfig, Meta, Name
 
@@ -71,7 +71,7 @@ def _listed(connection: http.client.HTTPConnection, path: str, headers: Mapping[
     connection.request("GET", f"{path}{'&' if '?' in path else '?'}limit={MOST}", headers=dict(headers))
     answer = connection.getresponse()
     data = answer.read()
-    return [item.metadata for item in from_json(data, _List).items] if answer.status == 200 else []
+    return [item.metadata for item in decode_json(data, _List).items] if answer.status == 200 else []
 
 
 @contextmanager

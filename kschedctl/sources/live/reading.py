@@ -11,17 +11,17 @@ from itertools import chain
 
 import msgspec
 
-from kschedctl.api.api_versions import group_of, is_foreign
+from kschedctl.api.api_versions import group_of, is_custom_api
 from kschedctl.api.copying import replace
-from kschedctl.api.decoding import json_decoder
-from kschedctl.api.gangs import group_kinds
+from kschedctl.api.decoding import get_json_decoder
+from kschedctl.api.gangs import find_group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE
-from kschedctl.api.newer_versions import taken
+from kschedctl.api.newer_versions import describe_accepted
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.versions_read import is_newer_kind
+from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     ELSEWHERE,
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 8
 ESSENTIAL = ("Node", "Pod")
-OF_NO_ONE_MOMENT = (*OBSERVED, *(kind.name for kind in KINDS.values() if kind.only))
+OF_NO_ONE_MOMENT = (*OBSERVED, *(kind.name for kind in KINDS.values() if kind.names))
 """What only ever grows, and what is read by name: neither is watched."""
 OLDEST_NAMESPACE = "/api/v1/namespaces/kube-system"
 """The namespace whose UID is the cluster's."""
@@ -130,7 +130,7 @@ def _cache(connection: Connection, wishes: Wishes) -> ReadingCache | None:
     """The cache of this cluster, which is not another one at the same address. Raises ClusterError, InputError."""
     server = connection.server
     try:
-        cluster = server.decoded(OLDEST_NAMESPACE, None, json_decoder(Namespace).decode).metadata.uid
+        cluster = server.decoded(OLDEST_NAMESPACE, None, get_json_decoder(Namespace).decode).metadata.uid
     except RefusedError as error:
         log.warning("warning: --cache has no effect, since nothing tells which cluster this is: %s", error)
         return None
@@ -162,7 +162,7 @@ def _read_kinds(
     lists |= read(kind for kind in others if kind not in may_wait)
     needless = replayed.needless(_specs(lists["Pod"].result()[0])) if may_wait else {}
     lists |= read(kind for kind in others if kind in may_wait and kind not in needless)
-    lists |= read(sorted(group_kinds(_templates(lists["Pod"].result()[0])) - lists.keys()))
+    lists |= read(sorted(find_group_kinds(_templates(lists["Pod"].result()[0])) - lists.keys()))
     by_kind = {kind: future.result() for kind, future in lists.items()}
     listings = {kind: listing for kind, (listing, _) in by_kind.items() if listing is not None}
     apart = {kind: listings.pop(kind) for kind in OF_NO_ONE_MOMENT if kind in listings}
@@ -178,7 +178,11 @@ def _read_kinds(
         scheduler = replace(scheduler, api_server=read_api_server(server))
     if "ConfigMap" in wishes.also:
         scheduler = replace(scheduler, autoscaler=read_autoscaler(server))
-    newer = (taken(kind, listing.version) for kind, listing in listings.items() if is_newer_kind(kind, listing.version))
+    newer = (
+        describe_accepted(kind, listing.version)
+        for kind, listing in listings.items()
+        if is_newer_version(kind, listing.version)
+    )
     told = (warning for listing, _ in by_kind.values() if listing for warning in listing.warnings)
     warnings = (*scheduler.warnings, *warnings, *newer, *told)
     return Reading(listings, replace(scheduler, gaps=gaps, warnings=warnings), changed)
@@ -190,7 +194,7 @@ def served_groups(server: Server) -> frozenset[str] | None:
     A custom resource definition whose group is not among these is not installed, so there are no such objects.
     """
     try:
-        groups = server.decoded("/apis", None, json_decoder(_ServedGroups).decode).groups
+        groups = server.decoded("/apis", None, get_json_decoder(_ServedGroups).decode).groups
     except (RefusedError, ClusterError) as error:
         log.info("API groups: %s", error)
         return None
@@ -254,7 +258,7 @@ def _read(
     if kept is not None:
         return kept, None
     try:
-        if only := KINDS[kind].only:
+        if only := KINDS[kind].names:
             return _read_named(server, kind, sorted(only))
         return _read_what_may_be(server, kind, namespace, fields)
     except LeftOutError as error:
@@ -290,7 +294,7 @@ def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) ->
             pass
     if kind in ESSENTIAL:
         raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
-    if refused.code == NOT_FOUND and (kind in (*HOOKS, *ELSEWHERE) or is_foreign(KINDS[kind].versions[0])):
+    if refused.code == NOT_FOUND and (kind in (*HOOKS, *ELSEWHERE) or is_custom_api(KINDS[kind].versions[0])):
         return None, None  # nobody can have created one
     no_api = f"are not served in {' or '.join(KINDS[kind].versions)}"
     return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from kschedctl.api.decoding import json_decoder
+from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, nearest, stands_in
+from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, clamp_minor, describe_substitute
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
@@ -115,8 +115,8 @@ def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
     if served.major != "1" or minor is None:
         return KUBE_VERSION, served.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
     number = int(minor[0])
-    replayed = _release(served.git_version, number) if nearest(number) == number else f"1.{nearest(number)}"
-    differs = stands_in(served.git_version, number)
+    replayed = _release(served.git_version, number) if clamp_minor(number) == number else f"1.{clamp_minor(number)}"
+    differs = describe_substitute(served.git_version, number)
     return replayed, served.git_version, (differs,) if differs else ()
 
 
@@ -214,7 +214,7 @@ def _gates(text: str) -> Iterator[tuple[str, bool]]:
 def _get(server: Server, path: str, into: type[T], query: Mapping[str, str] | None = None) -> T | None:
     """The object at the path, None where it is not or may not be seen. Raises ClusterError."""
     try:
-        return server.decoded(path, query, json_decoder(into).decode)
+        return server.decoded(path, query, get_json_decoder(into).decode)
     except RefusedError as error:
         log.info("%s: %s", path, error.message)
         return None

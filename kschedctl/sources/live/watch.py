@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kschedctl.api.decoding import from_json
+from kschedctl.api.decoding import decode_json
 from kschedctl.api.objects import Struct
-from kschedctl.api.observed.noise import without_noise
+from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import Key
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server, StatusBody, shortened, unreadable
 from kschedctl.sources.live.lists import GONE, Listing, decode_object, key_of
@@ -63,7 +63,7 @@ def watch(
 
 def changed(listing: Listing, changes: Changes, version: str) -> Listing:
     """The listing with changes taken in."""
-    return listing._replace(objects=listing.objects.with_changes(changes), resource_version=version)
+    return listing._replace(objects=listing.objects.apply_changes(changes), resource_version=version)
 
 
 def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
@@ -79,16 +79,16 @@ def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int
 
 
 def _event(kind: str, line: bytes, since: Listing, where: str) -> WatchEvent:
-    event = from_json(line, _Event)
+    event = decode_json(line, _Event)
     body = bytes(event.object)
     if event.type == "ERROR":
-        status = from_json(body, StatusBody)
+        status = decode_json(body, StatusBody)
         gone = status.code == GONE or status.reason in ("Expired", "Gone")
         raise RefusedError(GONE, shortened(status.message)) if gone else BrokenOffError(shortened(status.message))
     if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
         raise BrokenOffError(f"not a watch event: {shortened(event.type)}")
-    version = from_json(body, _Versioned).metadata.resource_version
+    version = decode_json(body, _Versioned).metadata.resource_version
     if event.type == "BOOKMARK":
         return WatchEvent(version)
     obj = decode_object(kind, body, since, where)
-    return WatchEvent(version, key_of(obj), None if event.type == "DELETED" else without_noise(obj))
+    return WatchEvent(version, key_of(obj), None if event.type == "DELETED" else strip_noise(obj))

@@ -13,7 +13,7 @@ from time import monotonic
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins, from_json
+from kschedctl.api.decoding import convert_builtins, decode_json
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.live.http import shortened
 from kschedctl.sources.metrics.catalogue import BUCKET_LABEL, METRICS, Kind, Metric
@@ -113,12 +113,12 @@ def _asked(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
     where = shown_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})
     try:
-        response = from_json(body, _Response)
+        response = decode_json(body, _Response)
         if response.status != "success":
             raise ClusterError(f"refuses a query: {shortened(response.error)}", where=where)
         if response.data.result_type != "vector":
             raise ClusterError("answers a query with no vector", where=where)
-        return from_builtins(response.data.result, list[_Sample])
+        return convert_builtins(response.data.result, list[_Sample])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         what = f"answers {status}, and not" if status != 200 else "does not answer"
         raise ClusterError(f"{what} as Prometheus' HTTP API", where=where, hint="name its base URL") from None

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kschedctl.api.validation.around_pods import KINDS, errors
+from kschedctl.api.validation.around_pods import KINDS, validate_object
 
 SPEC: dict[str, dict[str, Any]] = {
     "PodDisruptionBudget": {"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}},
@@ -26,7 +26,7 @@ PERCENT = (
 
 def said(kind: str, document: dict[str, Any]) -> list[str]:
     written = {"metadata": {"name": "a"}, **document}
-    return [str(error) for error in errors(kind, msgspec.convert(written, KINDS[kind]))]
+    return [str(error) for error in validate_object(kind, msgspec.convert(written, KINDS[kind]))]
 
 
 @pytest.mark.parametrize("kind", SPEC)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kschedctl.api.validation.known_fields import fields_by_type
-from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
+from kschedctl.api.validation.unknown_fields import POD_HOLDERS, find_unknown_fields
 from kschedctl.sources.read import read
 
 POD: dict[str, Any] = {
@@ -26,7 +26,7 @@ POD: dict[str, Any] = {
 
 
 def told(document: dict[str, Any]) -> list[str]:
-    return [str(field) for field in unknown_fields(document)]
+    return [str(field) for field in find_unknown_fields(document)]
 
 
 def test_a_correct_pod() -> None:
@@ -96,7 +96,7 @@ def test_not_every_unknown_field_is_told() -> None:
     ],
 )
 def test_what_was_meant(kind: str, spec: dict[str, Any], advice: str) -> None:
-    assert [field.advice for field in unknown_fields({"kind": kind, "spec": spec})] == [advice]
+    assert [field.advice for field in find_unknown_fields({"kind": kind, "spec": spec})] == [advice]
 
 
 def test_a_directive_of_a_patch_is_no_field() -> None:
@@ -108,5 +108,5 @@ def test_nothing_is_said_of_a_kind_that_is_not_known() -> None:
 
 
 def test_a_name_without_end_is_cut() -> None:
-    (field,) = unknown_fields({"kind": "Pod", "spec": {"x" * 5000: 1}})
+    (field,) = find_unknown_fields({"kind": "Pod", "spec": {"x" * 5000: 1}})
     assert str(field) == f'unknown field "spec.{"x" * 200}…"'

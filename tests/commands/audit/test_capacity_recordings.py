@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from test_recordings import PENDING
 
-from kschedctl.api.quantity import milli_value
+from kschedctl.api.quantity import parse_milli_value
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing.section import packing_section
@@ -26,11 +26,11 @@ def audited() -> AuditedCluster:
 
 def free_cpu() -> Counter[str]:
     """By node, in millicores, counted container by container; none of these pods asks for more while it starts."""
-    free = Counter({name: milli_value(node["status"]["allocatable"]["cpu"]) for name, node in NODES.items()})
+    free = Counter({name: parse_milli_value(node["status"]["allocatable"]["cpu"]) for name, node in NODES.items()})
     for pod in PODS:
         for container in pod["spec"]["containers"]:
             cpu = container.get("resources", {}).get("requests", {}).get("cpu", "0")
-            free[pod["spec"].get("nodeName", "")] -= milli_value(cpu)
+            free[pod["spec"].get("nodeName", "")] -= parse_milli_value(cpu)
     return free
 
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, workload
 
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.runs import drain
 from kschedctl.commands.explain.attempt import explain_pod, stand_in_of
@@ -268,7 +268,7 @@ def test_what_settles_is_at_rest(seed: int) -> None:
     rest = settle(cluster)
     there = {pod.key: pod for pod in rest.cluster.pods}
     assert {key for key, pod in there.items() if not pod.spec.node_name} == set(rest.waiting)
-    assert all(owner_of(pod).kind == "Pod" for pod in cluster.pods if pod.key not in there)
+    assert all(find_owner(pod).kind == "Pod" for pod in cluster.pods if pod.key not in there)
     scheduler = Scheduler(rest.cluster)
     assert (scheduler.view.requested <= scheduler.view.allocatable).all()
     assert not any(explain_pod(scheduler, there[key]).feasible for key in rest.waiting)

@@ -9,8 +9,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.changed_workloads import first_to_go
-from kschedctl.replay.controllers.rollout_limits import share
+from kschedctl.replay.controllers.plan_change import first_to_go
+from kschedctl.replay.controllers.workload_change import share
 
 HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
 

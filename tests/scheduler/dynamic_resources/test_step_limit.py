@@ -98,7 +98,7 @@ def test_the_older_allocator_tries_any_order_in_1_36_too() -> None:
 def test_sequences_are_counted_as_they_are_tried(devices: int) -> None:
     """One for each set, or each order of each set, the empty one included: that many times allocateOne is called."""
     for version, ways in (("1.36", combinations), ("1.35", permutations)):
-        limit = StepLimit(10, Features(release=KubeVersion.supported(version)))
+        limit = StepLimit(10, Features(release=KubeVersion.parse_supported(version)))
         assert limit.refuses(devices, all_tried=True)
         assert limit.in_vain == sum(1 for size in range(devices + 1) for _ in ways(range(devices), size))
 

@@ -376,7 +376,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_table_is_stored_as_it_is(tmp_path: Path) -> None:
     cluster = recorded_cluster()
-    table, again = PodTable.of(cluster.pods), through_a_file(cluster, tmp_path).pods
+    table, again = PodTable.from_pods(cluster.pods), through_a_file(cluster, tmp_path).pods
     assert isinstance(again, PodTable)
     assert msgspec.msgpack.encode(list(again)) == msgspec.msgpack.encode(list(table))
 

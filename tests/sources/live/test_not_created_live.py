@@ -15,7 +15,7 @@ from failed_creations import case, objects
 from live_fixtures import nobody  # noqa: F401 - a fixture
 
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.observed.failed_creation import TOLD_BY
+from kschedctl.api.observed.failed_creation import FAILURE_SOURCES
 from kschedctl.cli.main import main
 from kschedctl.cluster import LIMITS
 from kschedctl.sources.live.lists import paths
@@ -34,7 +34,7 @@ def listed(kind: str, items: list[Json]) -> Answer:
 def cluster(**others: Answer) -> list[Answer]:
     """The recorded one, of which these kinds are those of the case."""
     documents = objects(QUOTA, replicas=3)
-    own = {kind: [each for each in documents if each["kind"] == kind] for kind in (*TOLD_BY, *LIMITS)}
+    own = {kind: [each for each in documents if each["kind"] == kind] for kind in (*FAILURE_SOURCES, *LIMITS)}
     return [*others.values(), *(listed(kind, items) for kind, items in own.items())]
 
 

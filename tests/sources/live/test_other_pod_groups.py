@@ -10,7 +10,7 @@ import pytest
 from api_server import Response, for_path, replayed, serving
 from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 
-from kschedctl.api.gangs import GangKey, GangProject, gangs_of
+from kschedctl.api.gangs import GangKey, GangProject, find_gangs
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.sources.anonymize.cluster import anonymized
@@ -70,7 +70,7 @@ def check(cluster: Cluster) -> None:
         {"worker": 3},
         "research",
     )
-    gangs = {each.metadata.name: list(gangs_of(each)) for each in cluster.pods if each.metadata.name in "abcd"}
+    gangs = {each.metadata.name: list(find_gangs(each)) for each in cluster.pods if each.metadata.name in "abcd"}
     assert gangs == {name: [GangKey(WANTED[name], "ml", "train")] if name in WANTED else [] for name in "abcd"}
 
 
@@ -117,7 +117,7 @@ def test_snapshots(tmp_path: Path) -> None:
 def test_pseudonyms_stay_the_same_on_both_sides() -> None:
     made = anonymized(Cluster.from_objects([*GROUPS, *PODS])).cluster
     named = {each.metadata.name for each in (*made.coscheduling_pod_groups, *made.volcano_pod_groups)}
-    gangs = [key for each in made.pods for key in gangs_of(each)]
+    gangs = [key for each in made.pods for key in find_gangs(each)]
     assert [key.project for key in gangs] == [WANTED[name] for name in "abc"]
     assert {key.name for key in gangs} == named
     assert "train" not in named

@@ -13,7 +13,7 @@ from golden_cases import FAMILIES, family_lines
 from live_fixtures import fixture_server_at  # noqa: F401 - a fixture
 from test_lists import ServerAt
 
-from kschedctl.api.newer_versions import unknown_paths
+from kschedctl.api.newer_versions import iter_unknown_paths
 from kschedctl.cluster import without_nulls
 from kschedctl.sources.documents.documents import SMALL
 from kschedctl.sources.live.lists import read_list
@@ -44,7 +44,7 @@ def test_golden_objects_have_no_field_that_is_not_known(family: str) -> None:
     for case in map(json.loads, family_lines(family)):
         for document in case["objects"]:
             if document["kind"] in READ_WHOLE:
-                assert list(unknown_paths(document["kind"], without_nulls(document))) == []
+                assert list(iter_unknown_paths(document["kind"], without_nulls(document))) == []
 
 
 @pytest.mark.parametrize("form", ["documents", "list", "typed list"])

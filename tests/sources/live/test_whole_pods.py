@@ -14,7 +14,7 @@ from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import load
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.extenders.recording import Recorder
 from kschedctl.sources.extenders.whole_pods import PodExtras, WholePods

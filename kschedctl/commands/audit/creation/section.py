@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.creation.report import CreationSection
 from kschedctl.replay.audit_rules import ERROR, AuditRule, judged
-from kschedctl.replay.controllers.not_created import Creations, unread
+from kschedctl.replay.controllers.creation_failures import Creations, unread
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import VERDICT, UnknownKind

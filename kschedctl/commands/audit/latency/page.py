@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from kschedctl.api.digits import digits
+from kschedctl.api.digits import format_significant
 from kschedctl.commands.audit.latency.report import LatencySection, Number, Timing
 from kschedctl.render.page import Block, Marked, Page, Style, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
@@ -117,11 +117,11 @@ def _number(number: Number) -> Row:
 
 
 def _rate(value: float | None) -> str:
-    return "" if value is None else digits(value, 3)
+    return "" if value is None else format_significant(value, 3)
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else digits(value, 2)
+    return f"{value:,.0f}" if value == int(value) else format_significant(value, 2)
 
 
 def _seconds(value: float | None) -> str:
@@ -130,4 +130,4 @@ def _seconds(value: float | None) -> str:
         return ""
     unit, name = next((entry for entry in UNITS if abs(value) >= entry[0]), UNITS[-1])
     scaled = value / unit
-    return f"{digits(scaled, 3)} {name}"
+    return f"{format_significant(scaled, 3)} {name}"

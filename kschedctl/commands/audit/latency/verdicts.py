@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kschedctl.api.digits import digits
+from kschedctl.api.digits import format_significant
 from kschedctl.commands.audit.latency import rules
 from kschedctl.commands.audit.latency.figures import total_count, total_time
 from kschedctl.commands.audit.latency.time_parts import BINDING, PERMIT_WAIT, time_parts
@@ -44,7 +44,7 @@ def seconds_text(seconds: float) -> str:
     """
     unit, name = next((entry for entry in UNITS if abs(seconds) >= entry[0]), (1e-6, "µs") if seconds else UNITS[0])
     value = seconds / unit
-    return f"{digits(value, 3)} {name}"
+    return f"{format_significant(value, 3)} {name}"
 
 
 def number_of(count: float) -> str:
@@ -53,7 +53,7 @@ def number_of(count: float) -> str:
     >>> number_of(12345.0), number_of(0.25), number_of(3.7)
     ('12,345', '0.25', '3.7')
     """
-    return f"{count:,.0f}" if count == int(count) else digits(count, 2)
+    return f"{count:,.0f}" if count == int(count) else format_significant(count, 2)
 
 
 def _number_and_noun(count: float, noun: str) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Lease
 from kschedctl.api.observed.events import LEADER_ELECTION
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import SchedulerLease
@@ -77,8 +77,8 @@ def _told(name: LeaseName, lease: Lease, newest: int | None, audited: AuditedClu
         holder=spec.holder_identity,
         since=spec.acquire_time or "",
         renewed=spec.renew_time or "",
-        leads_for=age(spec.acquire_time, audited.now),
-        silent_for=age(spec.renew_time, audited.now),
+        leads_for=format_age(spec.acquire_time, audited.now),
+        silent_for=format_age(spec.renew_time, audited.now),
         seconds=lasts,
         transitions=spec.lease_transitions or 0,
         elections=sum(1 for _ in _elections(audited.cluster, name)),
@@ -113,6 +113,6 @@ def _seconds_between(time: str | None, newest: int | None) -> float | None:
 
 def _moment(time: str | None) -> int | None:
     try:
-        return nanoseconds(time) if time else None
+        return parse_nanoseconds(time) if time else None
     except InputError:
         return None

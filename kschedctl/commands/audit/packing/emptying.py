@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row, Rows
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
@@ -101,7 +101,7 @@ def candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) 
 
 def _moving(view: Fork) -> tuple[Rows, Rows]:
     """(N,) each: how many pods would have to move, and the largest share of the node's resources that they request."""
-    stays = view.pods.where(lambda info: owner_of(info.pod).kind in STAYING)
+    stays = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING)
     used = view.sum_by_node(np.where(stays[:, None], 0, view.requests))
     columns = [view.resources[name] for name in (CPU, MEMORY, PODS)]
     share = used[:, columns] / np.maximum(view.allocatable[:, columns], 1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kschedctl.api.digits import digits
+from kschedctl.api.digits import format_significant
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing.emptying import Emptying, Limits, emptying
@@ -113,7 +113,7 @@ def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
         column = view.resources[name]
         if useless := int(free[room.nodes, column].sum()):
             share = useless / int(free[pools.workers, column].sum())
-            parts.append(f"{digits(share * 100, 2)} % of {name if parts else f'free {name}'}")
+            parts.append(f"{format_significant(share * 100, 2)} % of {name if parts else f'free {name}'}")
     lost = f"{', '.join(parts)} stranded" if parts else "no free capacity is stranded"
     tried = counted(spare.tried, "node")
     emptied = f"{len(spare.emptied):,} of {tried} tried can go" if spare.tried else ""
@@ -134,7 +134,7 @@ def _stranded_findings(rooms: Sequence[PoolRoom], lost: Sequence[StrandedRoom]) 
             continue
         here = [room for room in lost if room.pool == pool.pool and room.reason != CORDONED]
         most = sorted(main.items(), key=lambda item: -item[1])
-        shown = " and ".join(f"{digits(share * 100, 3)} % of its {name}" for name, share in most)
+        shown = " and ".join(f"{format_significant(share * 100, 3)} % of its {name}" for name, share in most)
         nodes = sum(room.nodes for room in here)
         reasons = ", ".join(dict.fromkeys(room.reason for room in here if room.reason))
         yield STRANDED.finding(

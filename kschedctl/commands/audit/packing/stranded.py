@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Position, Rows
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.packing.report import StrandedRoom, TypicalPods
 from kschedctl.replay.pools import Pools, amounts_of, free_of
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -67,7 +67,7 @@ def stranded(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) ->
 
 def _typical(view: Fork, pools: Pools) -> Iterator[Shape]:
     """The most frequent requests of each pool's pods that came by themselves."""
-    stays = view.pods.where(lambda info: owner_of(info.pod).kind in STAYING)[view.pods.info]
+    stays = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING)[view.pods.info]
     positions = np.flatnonzero((view.node >= 0) & ~stays)
     pool, demand = pools.code[view.node[positions]], _requests(view)[view.pods.info[positions]]
     largest = np.argsort(-np.bincount(pool, minlength=len(pools.names)), kind="stable")[:MOST_POOLS].tolist()
@@ -99,7 +99,7 @@ def _shape(view: Fork, pool: int, alike: npt.NDArray[np.int64]) -> Shape:
     infos, first, counts = np.unique(view.pods.info[alike], return_index=True, return_counts=True)
     most = int(np.argmax(counts))
     order = np.argsort(-counts, kind="stable").tolist()
-    workloads = dict.fromkeys(str(owner_of(view.pods.infos[int(infos[place])].pod)) for place in order)
+    workloads = dict.fromkeys(str(find_owner(view.pods.infos[int(infos[place])].pod)) for place in order)
     return Shape(Position(int(alike[first[most]])), pool, len(alike), tuple(workloads))
 
 

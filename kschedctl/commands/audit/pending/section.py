@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.ages import age
-from kschedctl.api.gangs import gangs_of
+from kschedctl.api.ages import format_age
+from kschedctl.api.gangs import find_gangs
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.pending.report import GateHolder, PendingSection, WaitingPods
 from kschedctl.commands.explain.group_headline import ends_deadlock
@@ -26,7 +26,7 @@ from kschedctl.commands.explain.waiting import (
 from kschedctl.commands.explain.waiting_report import LastWords
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, judged
 from kschedctl.replay.unknown import MESSAGE, together
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere, namespace_of, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, namespace_of, unread_elsewhere
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
@@ -210,7 +210,7 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
 
 def _groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
     """Return the PodGroups of which pods are pending, and so in the section already, as ``PodGroup namespace/name``."""
-    return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in gangs_of(pod)}
+    return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in find_gangs(pod)}
 
 
 def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
@@ -252,7 +252,7 @@ def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
     of each in front."""
     groups: dict[tuple[str, str, str], list[WaitingPod]] = {}
     for waiting_pod in waiting:
-        whose = str(owner_of(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
+        whose = str(find_owner(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
         groups.setdefault((waiting_pod.cause, waiting_pod.reason, whose), []).append(waiting_pod)
     for group in groups.values():
         group.sort(key=_created)
@@ -273,8 +273,8 @@ def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods
         cause=first.cause,
         reason=first.reason,
         pods=tuple(waiting.pod.key for waiting in group),
-        workloads=tuple(dict.fromkeys(str(owner_of(waiting.pod)) for waiting in group)),
-        age=age(first.pod.metadata.creation_timestamp, audited.now),
+        workloads=tuple(dict.fromkeys(str(find_owner(waiting.pod)) for waiting in group)),
+        age=format_age(first.pod.metadata.creation_timestamp, audited.now),
         example=_example(first),
         last_said=first.said,
         gates=gates_of(first.pod) if first.cause == "gated" else (),
@@ -331,7 +331,7 @@ def _severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedClus
 
 def _since(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
     """How long it waits, and of one that fits what the scheduler said of it last."""
-    waits = age(first.pod.metadata.creation_timestamp, audited.now)
+    waits = format_age(first.pod.metadata.creation_timestamp, audited.now)
     if waits:
         yield f"waits for {waits}"
     if first.cause == "stuck" and first.said:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Rows
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import is_refusal
+from kschedctl.api.observed.events import is_kubelet_rejection
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.placed.report import OrphanedPods, RefusedPods, SharedDevice
@@ -21,7 +21,7 @@ SHOWN = 6
 def refused(cluster: Cluster) -> Iterator[RefusedPods]:
     """By reason, that of the most pods first: those that are left, and those of which only an event is."""
     table = cluster.pods
-    rows = table.rows_where(_is_refused)
+    rows = table.find_rows(_is_refused)
     reasons: dict[str, list[int]] = {}
     for row in rows.tolist():
         reasons.setdefault(table.templates[table.template[row]].status.reason, []).append(row)
@@ -31,29 +31,33 @@ def refused(cluster: Cluster) -> Iterator[RefusedPods]:
 
 
 def _is_refused(template: Pod) -> bool:
-    return template.status.phase == "Failed" and is_refusal(template.status.reason)
+    return template.status.phase == "Failed" and is_kubelet_rejection(template.status.reason)
 
 
 def _gone(cluster: Cluster) -> Counter[str]:
     """How many pods that are no longer there were refused, by reason."""
     names = {(event.reason, event.involved_object.namespace, event.involved_object.name) for event in cluster.events}
-    return Counter(reason for reason, *key in names if is_refusal(reason) and cluster.pods.row(key[0], key[1]) is None)
+    return Counter(
+        reason
+        for reason, *key in names
+        if is_kubelet_rejection(reason) and cluster.pods.find_row(key[0], key[1]) is None
+    )
 
 
 def _refused(table: PodTable, reason: str, rows: list[int], gone: int) -> RefusedPods:
     if not rows:
         return RefusedPods(reason=reason, pods=0, gone=gone)
     columns = table.columns
-    latest = max(rows, key=lambda row: columns.started.of(row) or columns.created.of(row))
-    nodes = Counter(columns.node.of(row) for row in rows)
+    latest = max(rows, key=lambda row: columns.started.text_of(row) or columns.created.text_of(row))
+    nodes = Counter(columns.node.text_of(row) for row in rows)
     return RefusedPods(
         reason=reason,
         pods=len(rows),
         gone=gone,
         nodes=tuple(name for name, _ in nodes.most_common(SHOWN)),
         examples=tuple(table[row].key for row in rows[:SHOWN]),
-        last=columns.started.of(latest) or columns.created.of(latest),
-        message=columns.message.of(latest),
+        last=columns.started.text_of(latest) or columns.created.text_of(latest),
+        message=columns.message.text_of(latest),
     )
 
 
@@ -61,7 +65,7 @@ def orphaned(cluster: Cluster) -> Iterator[OrphanedPods]:
     """By node, that of the most pods first; none where not all nodes are known."""
     if cluster.gap("Node"):
         return
-    table, known = cluster.pods.alive(), {node.metadata.name for node in cluster.nodes}
+    table, known = cluster.pods.drop_terminated(), {node.metadata.name for node in cluster.nodes}
     missing = np.array([bool(name) and name not in known for name in table.node.values], np.bool_)
     rows = np.flatnonzero(missing[table.node.codes])
     codes = table.node.codes[rows]
@@ -72,7 +76,7 @@ def orphaned(cluster: Cluster) -> Iterator[OrphanedPods]:
 def _orphaned(table: PodTable, rows: Rows) -> OrphanedPods:
     templates = [table.templates[number] for number in table.template[rows].tolist()]
     return OrphanedPods(
-        node=table.node.of(int(rows[0])),
+        node=table.node.text_of(int(rows[0])),
         pods=len(rows),
         leaving=sum(template.metadata.deletion_timestamp is not None for template in templates),
         examples=tuple(table[row].key for row in rows[:SHOWN].tolist()),

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.ownership import controller_of
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.ownership import find_controller
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.commands.audit.placed.report import Arrival, OvercommittedNode
 from kschedctl.errors import InputError
 from kschedctl.snapshot.fork import Fork
@@ -61,13 +61,13 @@ def _pods(view: Fork, row: Row, column: int) -> Iterator[_Pod]:
     columns = table.columns
     for position in view.pods_on(row):
         place = int(view.pods.objects.rows[position])
-        at = columns.scheduled.of(place) or columns.started.of(place)
+        at = columns.scheduled.text_of(place) or columns.started.text_of(place)
         yield _Pod(position, int(view.requests[view.pods.info[position], column]), at, _moment(at))
 
 
 def _moment(at: str) -> int | None:
     try:
-        return nanoseconds(at) if at else None
+        return parse_nanoseconds(at) if at else None
     except InputError:
         return None
 
@@ -77,7 +77,7 @@ def _arrivals(view: Fork, ordered: Sequence[_Pod], first: int) -> Iterator[Arriv
     start = max(min(first - 1, len(ordered) - SHOWN), 0)
     for place, contained in enumerate(ordered[start : start + SHOWN], start):
         pod = view.pods.objects[contained.position]
-        owner = controller_of(pod.metadata)
+        owner = find_controller(pod.metadata)
         static = owner is not None and owner.kind == "Node"
         yield Arrival(pod=pod.key, requests=contained.requests, at=contained.at, beyond=place >= first, static=static)
 

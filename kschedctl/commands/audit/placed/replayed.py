@@ -14,8 +14,8 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.objects import Taint
-from kschedctl.api.ownership import controller_of
-from kschedctl.api.tolerations import UNSCHEDULABLE, find_untolerated
+from kschedctl.api.ownership import find_controller
+from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.replay.parallel import UNSEEN, Progress
 from kschedctl.replay.unknown import WHEN_SCHEDULABLE, unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
@@ -113,7 +113,7 @@ def _groups(view: Fork) -> Iterator[_PodsOfInfo]:
     for start, stop in pairwise(bounds):
         number = int(infos[start])
         info = view.pods.infos[number]
-        owner = controller_of(info.pod.metadata)
+        owner = find_controller(info.pod.metadata)
         if not info.terminating and (owner is None or owner.kind not in ("DaemonSet", "Node")):
             positions = order[start:stop]
             yield _PodsOfInfo(number, info, positions, view.node[positions].astype(np.int64))
@@ -196,7 +196,7 @@ def _tainted(group: _PodsOfInfo, view: Fork, comparison_operators: bool) -> Iter
 
 
 def _is_state(taint: Taint) -> bool:
-    return taint.effect == NOT_WELCOME and (taint.key == UNSCHEDULABLE.key or taint.key.startswith(STATES))
+    return taint.effect == NOT_WELCOME and (taint.key == UNSCHEDULABLE_TAINT.key or taint.key.startswith(STATES))
 
 
 def _together(misplaceds: Sequence[Misplaced]) -> tuple[Misplaced, ...]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.arrays import Rows
-from kschedctl.api.ownership import owner_of
-from kschedctl.api.resource_names import alike
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.resource_names import format_in_one_unit
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.placed.left_over import SHOWN, orphaned, refused, shared_devices
 from kschedctl.commands.audit.placed.overcommitted import overcommitted
@@ -210,7 +210,7 @@ def _by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
         template = pods.table.templates[number]
         bare = not any(owner.controller for owner in template.metadata.owner_references)
         for some in [positions[i : i + 1] for i in range(len(positions))] if bare else [positions]:
-            workloads.setdefault(str(owner_of(pods[int(some[0])])), []).append(some)
+            workloads.setdefault(str(find_owner(pods[int(some[0])])), []).append(some)
     for workload, parts in sorted(workloads.items(), key=lambda item: -sum(map(len, item[1]))):
         mine = np.concatenate(parts)
         shown = [pods[position] for position in mine[:SHOWN].tolist()]
@@ -232,7 +232,7 @@ def _of_misplaced(misplaced: MisplacedPods) -> Finding:
 
 
 def _of_overcommitted(node: OvercommittedNode) -> Finding:
-    requested, allocatable = alike(node.resource, node.requested, node.allocatable)
+    requested, allocatable = format_in_one_unit(node.resource, node.requested, node.allocatable)
     message = (
         f"{counted(node.pods, 'pod')} {agreeing(node.pods, 'requests', 'request')} {requested} {node.resource} of "
         f"{allocatable}"
@@ -266,7 +266,7 @@ def _of_orphaned(orphaned: OrphanedPods) -> Finding:
 def _of_refused(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
     parts = []
     if refused_pods.pods:
-        ago = age(refused_pods.last, audited.now)
+        ago = format_age(refused_pods.last, audited.now)
         last = f", the last {ago} ago" if ago else ""
         parts.append(f"{counted(refused_pods.pods, 'pod')} failed{last}, on {', '.join(refused_pods.nodes)}")
     if refused_pods.gone:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import PREEMPTED, last_time, times_seen
-from kschedctl.api.ownership import Owner, controller_of, owner_of
+from kschedctl.api.observed.events import PREEMPTED, count_occurrences, last_seen
+from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.priorities.report import ExposedWorkload, PreemptedWorkload
 from kschedctl.commands.audit.priorities.tiers import Tiers
@@ -29,7 +29,7 @@ def exposed(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
     for number in np.flatnonzero(tiers.user_facing & (counts > 0)).tolist():
         tier = int(tiers.of_info[number])
         if above[tier]:
-            groups.setdefault((str(owner_of(pods.infos[number].pod)), tier), []).append(number)
+            groups.setdefault((str(find_owner(pods.infos[number].pod)), tier), []).append(number)
     workloads = (
         ExposedWorkload(
             workload=workload,
@@ -77,7 +77,7 @@ def preempted(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
     counts = (np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos)) * ~tiers.pods.terminating).tolist()
     pods = dict.fromkeys(groups, 0)
     for info, number in zip(tiers.pods.infos, counts, strict=True):
-        if (workload := str(owner_of(info.pod))) in pods:
+        if (workload := str(find_owner(info.pod))) in pods:
             pods[workload] += number
     workloads = (
         PreemptedWorkload(
@@ -99,11 +99,13 @@ def _victims(cluster: Cluster) -> Iterator[PreemptedPod]:
         about = event.involved_object
         if event.reason == PREEMPTED and about.kind in ("", "Pod"):
             reported.add((about.namespace, about.name))
-            yield PreemptedPod(about.namespace, about.name, times_seen(event), last_time(event))
-    for row in cluster.pods.rows_where(_is_preempted).tolist():
+            yield PreemptedPod(about.namespace, about.name, count_occurrences(event), last_seen(event))
+    for row in cluster.pods.find_rows(_is_preempted).tolist():
         pod = cluster.pods[row]
         if (pod.metadata.namespace, pod.metadata.name) not in reported:
-            yield PreemptedPod(pod.metadata.namespace, pod.metadata.name, 1, cluster.pods.columns.disrupted.of(row))
+            yield PreemptedPod(
+                pod.metadata.namespace, pod.metadata.name, 1, cluster.pods.columns.disrupted.text_of(row)
+            )
 
 
 def _is_preempted(template: Pod) -> bool:
@@ -119,19 +121,19 @@ class PodMakers:
         for kind, workloads in (("ReplicaSet", cluster.replica_sets), ("StatefulSet", cluster.stateful_sets)):
             for workload in workloads:
                 meta = workload.metadata
-                by = controller_of(meta)
+                by = find_controller(meta)
                 maker = (by.kind, meta.namespace, by.name) if by else (kind, meta.namespace, meta.name)
                 self._by_prefix[meta.namespace, meta.name] = Owner(*maker)
         for template in cluster.pods.templates:
             if template.metadata.generate_name:
                 key = template.metadata.namespace, template.metadata.generate_name.removesuffix("-")
-                self._by_prefix.setdefault(key, owner_of(template))
+                self._by_prefix.setdefault(key, find_owner(template))
 
     def of(self, namespace: str, name: str) -> Owner:
         """The workload of a pod of that name; the pod itself where nothing tells it."""
         pod = self._cluster.pod(namespace, name)
         if pod is not None:
-            return owner_of(pod)
+            return find_owner(pod)
         prefix, _, suffix = name.rpartition("-")
         known = self._by_prefix.get((namespace, prefix))
         if known is not None and (len(suffix) == RANDOM or suffix.isdecimal()):

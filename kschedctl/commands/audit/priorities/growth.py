@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.priorities.report import EvictedWorkload, GrownTier
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
@@ -62,7 +62,7 @@ def grown(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Call
         tier=tiers.names[tier],
         priority=int(tiers.values[tier]),
         like=pods.objects[first].key,
-        workload=str(owner_of(pods.objects[first])),
+        workload=str(find_owner(pods.objects[first])),
         asked=limits.grow,
         placed=sum(outcome.row >= 0 for outcome in outcomes),
         message=message,
@@ -88,7 +88,7 @@ def _may_grow(scheduler: Scheduler, info: PodInfo) -> bool:
     """Whether another pod may be the same in all: without claims and groups of its own, and served by a profile."""
     spec = info.spec
     claims = spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes)
-    if claims or spec.scheduling_group is not None or owner_of(info.pod).kind in NOT_GROWING:
+    if claims or spec.scheduling_group is not None or find_owner(info.pod).kind in NOT_GROWING:
         return False
     return not info.terminating and scheduler.framework(spec.scheduler_name) is not None
 

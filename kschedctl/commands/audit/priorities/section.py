@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import owner_of
-from kschedctl.api.times import microseconds
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.times import parse_microseconds
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.priorities.evictions import exposed, preempted
 from kschedctl.commands.audit.priorities.growth import Growth, grown
@@ -44,7 +44,7 @@ def starving(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
         seconds = audited.seconds_since(pod.metadata.creation_timestamp)
         if seconds is not None and seconds > after:
             tier = int(tiers.of_pod[tiers.pods.index[pod.key]])
-            groups.setdefault((str(owner_of(pod)), tier), []).append((seconds, pod, explanation))
+            groups.setdefault((str(find_owner(pod)), tier), []).append((seconds, pod, explanation))
     reports = (_report(audited, tiers, workload, tier, waiting) for (workload, tier), waiting in groups.items())
     starved = (report for report in reports if report.lower_pods or report.higher_started)
     return tuple(sorted(starved, key=lambda starving_pods: (-starving_pods.seconds, starving_pods.workload)))
@@ -78,14 +78,14 @@ def _report(
     seconds, oldest, explanation = waiting[0]
     created = oldest.metadata.creation_timestamp or ""
     lower, higher = tiers.running & (tiers.of_pod > tier), tiers.running & (tiers.of_pod < tier)
-    since = (tiers.pods.start > microseconds(created)) & (tiers.pods.start != NO_TIME)
+    since = (tiers.pods.start > parse_microseconds(created)) & (tiers.pods.start != NO_TIME)
     return StarvingPods(
         workload=workload,
         tier=tiers.names[tier],
         priority=int(tiers.values[tier]),
         pods=tuple(pod.key for _, pod, _ in waiting),
         seconds=seconds,
-        age=age(created, audited.now),
+        age=format_age(created, audited.now),
         why=explanation.headline,
         preemption=of_preemption(explanation),
         lower_pods=int(np.count_nonzero(lower)),

@@ -8,7 +8,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Ints, Position
 from kschedctl.api.objects import Service
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.priority import HIGHEST_USER_PRIORITY
 from kschedctl.commands.audit.priorities.report import PriorityTier
 from kschedctl.snapshot.fork import Fork
@@ -39,7 +39,7 @@ class Tiers:
     @cached_property
     def of_jobs(self) -> Bools:
         """(T,): made by Jobs."""
-        return self.pods.where(lambda info: owner_of(info.pod).kind in JOBS)
+        return self.pods.where(lambda info: find_owner(info.pod).kind in JOBS)
 
     @cached_property
     def user_facing(self) -> Bools:

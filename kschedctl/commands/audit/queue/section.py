@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.ages import age
-from kschedctl.api.times import earlier
+from kschedctl.api.ages import format_age
+from kschedctl.api.times import subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
@@ -142,7 +142,7 @@ def _report(group: Sequence[InQueue], audited: AuditedCluster) -> PodsInQueue:
         pods=tuple(in_queue.waiting.pod.key for in_queue in group),
         refused_by=first.refused_by,
         since=first.since,
-        age=age(first.since, audited.now),
+        age=format_age(first.since, audited.now),
         attempts=max(in_queue.waiting.said.attempts if in_queue.waiting.said else 0 for in_queue in group),
         backs_off_until=_back_off_ends(group, audited),
         headline=_why(first, wake_ups),
@@ -155,7 +155,7 @@ def _back_off_ends(group: Sequence[InQueue], audited: AuditedCluster) -> str:
     longest = audited.scheduler.configuration.pod_max_backoff_seconds
     said = [in_queue.waiting.said for in_queue in group if in_queue.queue == "backoffQ"]
     tried = [words.at for words in said if words and audited.seconds_since(words.at) is not None]
-    return earlier(max(tried), -longest) if tried and len(tried) == len(said) else ""
+    return subtract_seconds(max(tried), -longest) if tried and len(tried) == len(said) else ""
 
 
 def _why(first: InQueue, wake_ups: WakeUps | None) -> str:

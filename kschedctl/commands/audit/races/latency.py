@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.times import seconds_of_duration, shown_duration
+from kschedctl.api.times import format_duration, parse_duration
 from kschedctl.errors import InputError, UsageError
 
 Seconds = npt.NDArray[np.float64]
@@ -46,7 +46,7 @@ class ConstantLatency(Latency):
         return float(self.seconds > seconds)
 
     def __str__(self) -> str:
-        return f"constant:{shown_duration(self.seconds)}"
+        return f"constant:{format_duration(self.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ExponentialLatency(Latency):
         return math.exp(-seconds / self.mean) if self.mean else 0.0
 
     def __str__(self) -> str:
-        return f"exponential:{shown_duration(self.mean)}"
+        return f"exponential:{format_duration(self.mean)}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LognormalLatency(Latency):
         return math.erfc(math.log(seconds / self.median) / self.sigma / math.sqrt(2)) / 2
 
     def __str__(self) -> str:
-        return f"lognormal:{shown_duration(self.median)},{shown_duration(self.p99)}"
+        return f"lognormal:{format_duration(self.median)},{format_duration(self.p99)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +149,6 @@ def latency_of(text: str, option: str, measured: MeasuredLatency | None = None) 
     if len(parts) != number:
         raise UsageError(f'"{text[:60]}" is no distribution of times', where=option, hint=FORMS)
     try:
-        return make([seconds_of_duration(part.strip()) for part in parts])
+        return make([parse_duration(part.strip()) for part in parts])
     except InputError as error:
         raise UsageError(error.what, where=option, hint=FORMS) from None

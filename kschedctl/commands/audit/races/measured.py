@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kschedctl.api.columns import NO_TIME, TextColumn, microseconds_of
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.columns import NO_TIME, TextColumn, column_to_microseconds
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.races.latency import ENOUGH, MeasuredLatency
@@ -51,7 +51,9 @@ def _load(view: Fork) -> float:
 
 def busiest_minute(cluster: Cluster) -> float | None:
     """Pods a second in the minute in which most of the pods that there are were created; None: no times are known."""
-    created = microseconds_of(cluster.pods.created, lambda row: f"Pod {cluster.pods[row].key}, creationTimestamp")
+    created = column_to_microseconds(
+        cluster.pods.created, lambda row: f"Pod {cluster.pods[row].key}, creationTimestamp"
+    )
     known = created[created != NO_TIME]
     if not len(known):
         return None
@@ -68,7 +70,7 @@ def lags_of(cluster: Cluster) -> MeasuredLatency | None:
     pods = cluster.pods
     bound, started = _moments(cluster, pods.columns.scheduled), _moments(cluster, pods.started)
     scheduled = np.zeros(len(pods), np.bool_)
-    scheduled[pods.rows_where(lambda pod: owner_of(pod).kind != "Node")] = True
+    scheduled[pods.find_rows(lambda pod: find_owner(pod).kind != "Node")] = True
     scheduled &= (bound != NO_TIME) & (started != NO_TIME)
     if scheduled.sum() < ENOUGH:
         return None
@@ -77,7 +79,7 @@ def lags_of(cluster: Cluster) -> MeasuredLatency | None:
 
 
 def _moments(cluster: Cluster, column: TextColumn) -> np.typing.NDArray[np.int64]:
-    return microseconds_of(column, lambda row: f"Pod {cluster.pods[row].key}, status")
+    return column_to_microseconds(column, lambda row: f"Pod {cluster.pods[row].key}, status")
 
 
 def reported(lags: MeasuredLatency) -> MeasuredLags:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from kschedctl.api.times import shown_duration
+from kschedctl.api.times import format_duration
 from kschedctl.commands.audit.races.report import RaceAssumptions, RaceResult, Races, RacesSection
 from kschedctl.render.page import Cell, Marked, Page, Style, Table, count, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
@@ -46,7 +46,7 @@ def _expiry(result: RaceResult) -> str:
     """With the time, where the name does not tell it."""
     if result.expiry != "adaptive" or result.ttl_seconds is None:
         return result.expiry
-    return f"{result.expiry} ({shown_duration(result.ttl_seconds)})"
+    return f"{result.expiry} ({format_duration(result.ttl_seconds)})"
 
 
 def _by_expiry(results: Sequence[RaceResult]) -> Table:
@@ -94,7 +94,7 @@ def assumption_lines(assumptions: RaceAssumptions) -> Page:
     """What is simulated, what the cluster told, and what its kubelets needed."""
     parts = [
         count(assumptions.instances, "scheduler instance"),
-        f"pods that come for {shown_duration(assumptions.seconds)}",
+        f"pods that come for {format_duration(assumptions.seconds)}",
         f"nodes with room for {count(assumptions.pods_per_node, 'pod')}, {assumptions.load * 100:.3g} % in use",
         f"binding latency {assumptions.binding_latency}",
         f"informer lag {assumptions.informer_lag}",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
-from kschedctl.api.times import seconds_of_duration
+from kschedctl.api.times import parse_duration
 from kschedctl.commands.audit.races.latency import ExponentialLatency, Latency, MeasuredLatency
 from kschedctl.commands.audit.races.measured import LEAST_LOAD, Measures, reported
 from kschedctl.commands.audit.races.report import MeasuredLags
@@ -50,7 +50,7 @@ def expiry_of(text: str) -> Expiry:
     if text == ADAPTIVE:
         return Expiry(ADAPTIVE, adaptive)
     try:
-        seconds = 0.0 if text == NEVER else seconds_of_duration(text)
+        seconds = 0.0 if text == NEVER else parse_duration(text)
     except InputError as error:
         raise UsageError(error.what, where="--expiry", hint="a duration as 30s, adaptive or never") from None
     if not seconds:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, controller_of, owner_of
+from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.api.workloads import made_again
 from kschedctl.commands.audit.sampling.report import (
     SampledKind,
@@ -20,11 +20,10 @@ from kschedctl.commands.audit.sampling.report import (
     SamplingSetting,
 )
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import AskedPod
 from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.doubts import not_replayed
 from kschedctl.replay.parallel import UNSEEN, Progress
-from kschedctl.replay.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds, unread
+from kschedctl.replay.unknown import IN_SIMULATIONS, not_replayed, of_cluster, unknown_kinds, unread
 from kschedctl.reports.not_created import refused
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
 from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
@@ -137,7 +136,7 @@ class PodKind(NamedTuple):
 def named_kinds(asked: Iterable[AskedPod]) -> list[PodKind]:
     """The kinds of pods that are asked about, or that stand for workloads."""
     return [
-        PodKind(asked_pod.scheduler, made_again(asked_pod.pod), str(owner_of(asked_pod.pod))) for asked_pod in asked
+        PodKind(asked_pod.scheduler, made_again(asked_pod.pod), str(find_owner(asked_pod.pod))) for asked_pod in asked
     ]
 
 
@@ -177,11 +176,11 @@ def _by_workload(scheduler: Scheduler, pods: Iterable[tuple[Pod, int]], most: in
     firsts: dict[Owner, Pod] = {}
     counts: dict[Owner, int] = {}
     for pod, count in pods:
-        controller = controller_of(pod.metadata)
+        controller = find_controller(pod.metadata)
         pinned = controller is not None and controller.kind in PINNED
         stored = scheduler.view.stored(pod)
         if not pinned and stored.spec.scheduler_name in scheduler.configuration.profiles:
-            owner = owner_of(pod)
+            owner = find_owner(pod)
             firsts.setdefault(owner, stored)
             counts[owner] = counts.get(owner, 0) + count
     chosen = sorted(firsts, key=lambda owner: (-counts[owner], owner))[:most]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.ownership import Owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.topology.report import BrokenDomain, PlacedWorkload, SpreadPromise, TopologySection
@@ -207,7 +207,7 @@ def _require_two_domains(key: str, constraint: SpreadPromise | None, pods: int) 
 def _reachable(number: int, placement: Placement, view: Fork) -> int:
     """In how many domains of the key pods with an info may run, by node selection and taints; at least one."""
     spec = view.pods.infos[number].spec
-    nodes = allowed(view.nodes, required_node_affinity(spec)) & tolerated(view.nodes, spec.tolerations)
+    nodes = allowed(view.nodes, compile_required_node_affinity(spec)) & tolerated(view.nodes, spec.tolerations)
     codes = placement.domains.codes[nodes & ~view.nodes.unschedulable]
     return max(len(np.unique(codes[codes >= 0])), 1)
 

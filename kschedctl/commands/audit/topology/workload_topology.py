@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows
 from kschedctl.api.labels import SelectorError
-from kschedctl.api.ownership import Owner, controller_of, owner_of
+from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.commands.audit.topology.report import BrokenDomain, LostDomain, SpreadPromise, WorkloadDomains
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD, NAME, SOFT, SpreadConstraint
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, count, find_emptiest_domain
@@ -164,9 +164,9 @@ def _owners(view: Fork) -> list[Owner | None]:
     """The workload of each info whose pods are one's."""
     owners: list[Owner | None] = []
     for info in view.pods.infos:
-        controller = controller_of(info.pod.metadata)
+        controller = find_controller(info.pod.metadata)
         apart = controller is not None and controller.kind not in ALONE and not info.terminating
-        owners.append(owner_of(info.pod) if apart else None)
+        owners.append(find_owner(info.pod) if apart else None)
     return owners
 
 

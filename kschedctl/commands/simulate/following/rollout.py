@@ -13,7 +13,7 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare
 from kschedctl.commands.simulate.following.nearby import (
@@ -119,7 +119,7 @@ def _before_attaching(cluster: Cluster, placements: Sequence[RealPlacement]) -> 
 
 
 def _created(timestamp: str | None) -> int:
-    return nanoseconds(timestamp) if timestamp else 0
+    return parse_nanoseconds(timestamp) if timestamp else 0
 
 
 def _report(
@@ -191,8 +191,8 @@ class _Followed:
         for number in np.flatnonzero(self.view.node >= 0).tolist():
             position = Position(number)
             created = self.view.pods.objects[position].metadata.creation_timestamp
-            if position not in named and created and nanoseconds(created) > placements[0].nanoseconds:
-                later.append((nanoseconds(created), position, Row(int(self.view.node[position]))))
+            if position not in named and created and parse_nanoseconds(created) > placements[0].nanoseconds:
+                later.append((parse_nanoseconds(created), position, Row(int(self.view.node[position]))))
         if later:
             self.notes.append(
                 f"{counted(len(later), 'running pod')} without an event "

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kschedctl.api.labels import EVERYTHING, Selector
 from kschedctl.api.objects import PreferredSchedulingTerm, WeightedPodAffinityTerm
-from kschedctl.api.validation.node_affinity import weight
+from kschedctl.api.validation.node_affinity import validate_weight
 from kschedctl.lint.analysis.placement import (
     HARD,
     PREFERRED,
@@ -102,7 +102,7 @@ def weight_range(workload: Workload) -> Iterator[Problem]:
         preferred: Iterable[_Preference] = part.preferred_during_scheduling_ignored_during_execution if part else ()
         for i, term in enumerate(preferred):
             at = workload.at_field("affinity", name, PREFERRED, i, "weight")
-            yield from workload.refused(weight(term.weight, at))
+            yield from workload.refused(validate_weight(term.weight, at))
 
 
 MOST_DOMAINS = {ZONE: 4, REGION: 1, "kubernetes.io/os": 1, "kubernetes.io/arch": 2}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.field_errors import FieldError
 from kschedctl.api.json_values import object_at
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation import around_pods, manifests
-from kschedctl.api.validation.unknown_fields import OF_KARPENTER, unknown_fields
+from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, find_unknown_fields
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.fixes.safe_fixes import correct_word, rename_field
 from kschedctl.lint.framework import documentation as doc
@@ -72,8 +72,8 @@ def _problems(subject: Subject, context: LintContext) -> Iterator[Problem]:
 
 def _errors(kind: str, manifest: Struct, context: LintContext) -> list[FieldError]:
     if kind in around_pods.KINDS:
-        return around_pods.errors(kind, manifest)
-    return manifests.errors(kind, manifest, context.validation_options)
+        return around_pods.validate_object(kind, manifest)
+    return manifests.validate_manifest(kind, manifest, context.validation_options)
 
 
 def is_written(subject: Subject) -> bool:
@@ -85,13 +85,13 @@ def is_written(subject: Subject) -> bool:
     if makes_pods and "spec" not in subject.document:
         return False
     metadata = object_at(subject.document, "metadata")
-    foreign = is_foreign(subject.api_version) and subject.kind not in OF_KARPENTER
+    foreign = is_custom_api(subject.api_version) and subject.kind not in KARPENTER_KINDS
     return not (metadata.get("uid") or metadata.get("ownerReferences") or foreign)
 
 
 def unknown(context: LintContext) -> Iterator[Problem]:
     for subject in context.subjects:
-        for field in unknown_fields(subject.document) if is_written(subject) else ():
+        for field in find_unknown_fields(subject.document) if is_written(subject) else ():
             advice = field.advice
             yield subject.problem(field.path, f"{field}", advice[:1].upper() + advice[1:])
 

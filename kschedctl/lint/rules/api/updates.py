@@ -9,11 +9,11 @@ from functools import cached_property
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import from_builtins
-from kschedctl.api.field_errors import FieldError, Found, each_once, forbidden
+from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.field_errors import FieldError, ValidationErrors, deduplicate, forbidden
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.labels import Selector
-from kschedctl.api.ownership import TEMPLATE_HASH, Owner, controller_of
+from kschedctl.api.ownership import TEMPLATE_HASH, Owner, find_controller
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.validation import around_pods, manifests, updates, written
 from kschedctl.cluster import Cluster, without_nulls
@@ -35,35 +35,35 @@ def changed(context: LintContext) -> Iterator[Problem]:
         if subject.kind not in STRUCTS or not is_written(subject) or _is_hook(subject):
             continue
         try:
-            new = from_builtins(without_nulls(subject.document), STRUCTS[subject.kind])
+            new = convert_builtins(without_nulls(subject.document), STRUCTS[subject.kind])
         except msgspec.ValidationError:
             continue
         for fault in _first_of_each_field(_faults(subject, new, deployed)):
             yield subject.problem(fault.field, str(fault))
 
 
-def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> Found:
+def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> ValidationErrors:
     owner = Owner(subject.kind, subject.namespace or "default", subject.name)
     if isinstance(new, api.PriorityClass) and (priority_class := deployed.priority_classes.get(("", owner.name))):
-        yield from updates.priority_class(new, priority_class)
+        yield from updates.validate_priority_class_update(new, priority_class)
     elif isinstance(new, api.StorageClass) and (storage_class := deployed.storage_classes.get(("", owner.name))):
-        yield from updates.storage_class(new, storage_class)
+        yield from updates.validate_storage_class_update(new, storage_class)
     elif isinstance(new, api.PersistentVolumeClaim) and (claim := deployed.claims.get(owner[1:])):
-        yield from updates.claim(new.spec, claim.spec)
+        yield from updates.validate_claim_update(new.spec, claim.spec)
     elif isinstance(new, written.Workload):
         yield from _workload_faults(owner, new, without_nulls(object_at(subject.document, "spec")), deployed)
 
 
-def _workload_faults(owner: Owner, new: written.Workload, spec: JsonObject, deployed: _Deployed) -> Found:
+def _workload_faults(owner: Owner, new: written.Workload, spec: JsonObject, deployed: _Deployed) -> ValidationErrors:
     old = field_at(deployed.documents.get(owner), "spec")
     if owner.kind == "Job" and isinstance(old, Mapping):
-        yield from updates.job(spec, old)
+        yield from updates.validate_job_update(spec, old)
     elif owner.kind in SELECTING and new.spec.selector is not None:
         yield from deployed.selected_otherwise(owner, new.spec.selector)
     if owner.kind == "StatefulSet":
         yield from deployed.claimed_otherwise(owner, new.spec.volume_claim_templates)
         if isinstance(old, Mapping):
-            yield from updates.stateful_set(spec, old)
+            yield from updates.validate_stateful_set_update(spec, old)
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,13 @@ class _Deployed:
     def stateful_sets(self) -> dict[tuple[str, str], api.StoredWorkload]:
         return _by_name(self.cluster.stateful_sets)
 
-    def selected_otherwise(self, owner: Owner, new: api.LabelSelector) -> Found:
+    def selected_otherwise(self, owner: Owner, new: api.LabelSelector) -> ValidationErrors:
         """A selector that is not what it was, or that pods do not match which were made by the one that is there."""
-        check = updates.stateful_set_selector if owner.kind == "StatefulSet" else updates.selector
+        check = (
+            updates.validate_stateful_set_selector_update
+            if owner.kind == "StatefulSet"
+            else updates.validate_selector_update
+        )
         old, wanted = self._selectors.get(owner), compiled(new)
         if old is not None:
             yield from check(new, old)
@@ -108,7 +112,7 @@ class _Deployed:
         ):
             yield updates.immutable_selector(new)
 
-    def claimed_otherwise(self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]) -> Found:
+    def claimed_otherwise(self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]) -> ValidationErrors:
         """Templates of claims that the pods do not have, or that the claims were not made of."""
         at = ("spec", "volumeClaimTemplates")
         names = {template.metadata.name for template in templates}
@@ -144,7 +148,7 @@ class _Deployed:
             if selector is None or stored.spec.selector is None:
                 continue
             selectors[Owner(kind, metadata.namespace, metadata.name)] = selector
-            controller = controller_of(metadata)
+            controller = find_controller(metadata)
             if controller is not None and controller.kind == "Deployment":
                 kept = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
                 selectors[Owner("Deployment", metadata.namespace, controller.name)] = Selector(kept)
@@ -155,7 +159,7 @@ class _Deployed:
         selectors = {}
         for owner, document in self.documents.items():
             try:
-                typed = from_builtins(without_nulls(document), written.Workload)
+                typed = convert_builtins(without_nulls(document), written.Workload)
             except msgspec.ValidationError:
                 continue
             selector = compiled(typed.spec.selector)
@@ -170,7 +174,7 @@ def _by_name(objects: Iterable[N]) -> dict[tuple[str, str], N]:
 
 def _is_other(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolumeClaimSpec) -> bool:
     """Whether a claim cannot have been made of the template; it may have grown since."""
-    if next(updates.claim(template, claim), None) is not None:
+    if next(updates.validate_claim_update(template, claim), None) is not None:
         return True
     try:
         asked, held = (parse(spec.resources.requests.get("storage", 0)) for spec in (template, claim))
@@ -179,9 +183,9 @@ def _is_other(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolu
     return asked.cmp(held) > 0
 
 
-def _first_of_each_field(faults: Found) -> Iterator[FieldError]:
+def _first_of_each_field(faults: ValidationErrors) -> Iterator[FieldError]:
     fields = set()
-    for fault in each_once(faults):
+    for fault in deduplicate(faults):
         if fault.field not in fields:
             fields.add(fault.field)
             yield fault

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kschedctl.api.api_versions import ApiVersion, is_foreign
+from kschedctl.api.api_versions import ApiVersion, is_custom_api
 from kschedctl.api.json_values import JsonObject, field_at
-from kschedctl.api.kinds import BY_KIND, versions_of
+from kschedctl.api.kinds import LIFECYCLES, list_expiring_versions
 from kschedctl.lint.fixes.safe_fixes import raise_version
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -30,26 +30,30 @@ def too_new(context: LintContext) -> Iterator[Problem]:
 def removed(context: LintContext) -> Iterator[Problem]:
     minor = context.gates.minor
     for subject, version in _versions(context):
-        if version.is_gone(minor):
-            yield subject.problem(("apiVersion",), _fate(version, minor), _served(subject.kind, minor, version.instead))
+        if version.is_removed_in(minor):
+            yield subject.problem(
+                ("apiVersion",), _fate(version, minor), _served(subject.kind, minor, version.replacement)
+            )
 
 
 def deprecated(context: LintContext) -> Iterator[Problem]:
     minor = context.gates.minor
     for subject, version in _versions(context):
-        if version.fate(minor) and not version.is_gone(minor):
-            yield subject.problem(("apiVersion",), _fate(version, minor), _served(subject.kind, minor, version.instead))
+        if version.describe_lifecycle(minor) and not version.is_removed_in(minor):
+            yield subject.problem(
+                ("apiVersion",), _fate(version, minor), _served(subject.kind, minor, version.replacement)
+            )
 
 
 def _fate(version: ApiVersion, minor: int) -> str:
-    instead = f": write {version.instead}" if version.instead else ""
-    return f"{version.name} {version.fate(minor)}{instead}"
+    instead = f": write {version.replacement}" if version.replacement else ""
+    return f"{version.name} {version.describe_lifecycle(minor)}{instead}"
 
 
 def _versions(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
     """The objects in a version of the API that was not, or will not be, always there."""
     for subject in context.subjects:
-        version = BY_KIND.get((subject.api_version, subject.kind))
+        version = LIFECYCLES.get((subject.api_version, subject.kind))
         if version is not None:
             yield subject, version
 
@@ -58,11 +62,15 @@ def _absence(version: ApiVersion, kind: str, context: LintContext) -> str:
     """Why an API server of the linted version does not serve it yet; "" where it does, and where nobody can tell."""
     minor = context.gates.minor
     if minor < version.since:
-        return f"needs 1.{version.since}" + ("" if version.by_default else ", where it is off by default")
-    if version.by_default or version.fate(minor) or (context.gates.overrides or {}).get(version.gate):
+        return f"needs 1.{version.since}" + ("" if version.is_served_by_default else ", where it is off by default")
+    if (
+        version.is_served_by_default
+        or version.describe_lifecycle(minor)
+        or (context.gates.overrides or {}).get(version.gate)
+    ):
         return ""
-    default = [served for served in versions_of(kind) if served.by_default]
-    if any(served.is_in(minor) for served in default):
+    default = [served for served in list_expiring_versions(kind) if served.is_served_by_default]
+    if any(served.exists_in(minor) for served in default):
         return f"is off by default in 1.{minor}"
     later = (f"is off by default in 1.{minor}: it needs 1.{served.since}, as {served.name}" for served in default)
     return next(later, "")
@@ -70,17 +78,21 @@ def _absence(version: ApiVersion, kind: str, context: LintContext) -> str:
 
 def _served(kind: str, minor: int, instead: str = "") -> str:
     """What to write in this version; "" where it has no such kind."""
-    there = {known.name: known for known in versions_of(kind) if known.is_in(minor) and not known.fate(minor)}
-    if (instead, kind) in BY_KIND and instead not in there:
+    there = {
+        known.name: known
+        for known in list_expiring_versions(kind)
+        if known.exists_in(minor) and not known.describe_lifecycle(minor)
+    }
+    if (instead, kind) in LIFECYCLES and instead not in there:
         instead = ""
     name = instead or next(reversed(there), "")
-    off = name in there and not there[name].by_default
+    off = name in there and not there[name].is_served_by_default
     return f"Write apiVersion: {name}" + (", which is off by default" if off else "") if name else ""
 
 
 def _parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:
     """(kind, where it stands, its fields) of an object, and of the pod or claim of which it is the template."""
-    if is_foreign(subject.api_version):
+    if is_custom_api(subject.api_version):
         return
     yield subject.kind, (), subject.document
     kind, at = ("Pod", TEMPLATES.get(subject.kind, ()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kschedctl.api.json_values import object_at
 from kschedctl.api.kinds import PRIORITY_MAP
 from kschedctl.api.objects import ConfigMap
-from kschedctl.api.tolerations import HARD_EFFECTS, tolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, is_tolerated
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem, Subject
@@ -65,7 +65,7 @@ def unusable_groups(context: LintContext) -> Iterator[Problem]:
     for group in groups:
         kind, namespace, name = group.id.split("/")
         for taint in () if group.nodes or group.template is None else group.template.spec.taints:
-            if taint.effect in HARD_EFFECTS and not any(tolerated(tolerations, taint) for tolerations in by_name):
+            if taint.effect in HARD_EFFECTS and not any(is_tolerated(tolerations, taint) for tolerations in by_name):
                 message = f"no pod tolerates {taint}, which a new node would have: the group does not grow"
                 yield Subject(kind, name, namespace).problem(("metadata", "annotations"), message)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from kschedctl.api.objects import SelectorRequirement
 from kschedctl.api.quantity import Quantity, QuantityError, parse
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import is_tolerated
 from kschedctl.lint.analysis.node_requirements import Conditions, Values, alternatives, equal
 from kschedctl.lint.analysis.placement import pod_terms
 from kschedctl.lint.framework.context import LintContext
@@ -207,7 +207,7 @@ def startup_taints_stay(context: LintContext) -> Iterator[Problem]:
     tolerations += [daemon_set.spec.template.spec.tolerations for daemon_set in context.cluster.daemon_sets]
     for subject, pool in pools:
         for at, taint in enumerate(pool.spec.template.spec.startup_taints):
-            if not any(tolerated(toleration, taint, comparison_operators=True) for toleration in tolerations):
+            if not any(is_tolerated(toleration, taint, comparison_operators=True) for toleration in tolerations):
                 path = ("spec", "template", "spec", "startupTaints", at)
                 yield subject.problem(path, f"no DaemonSet tolerates {taint}, so none on the node can remove it")
 

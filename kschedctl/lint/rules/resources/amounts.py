@@ -7,10 +7,10 @@ from itertools import islice
 
 from kschedctl.api.field_errors import Key
 from kschedctl.api.objects import Container, Resources
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
-from kschedctl.api.validation.resources import resource_name
+from kschedctl.api.validation.resources import validate_container_resource_name
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
@@ -63,7 +63,7 @@ def unknown_resource(workload: Workload) -> Iterator[Problem]:
         for part in ("requests", "limits"):
             for name in getattr(container.resources, part):
                 path = workload.at_field(*at, "resources", part, Key(name))
-                yield from workload.refused(islice(resource_name(name, path), 1))
+                yield from workload.refused(islice(validate_container_resource_name(name, path), 1))
 
 
 def ephemeral_missing(workload: Workload) -> Iterator[Problem]:
@@ -105,7 +105,7 @@ def absurd(workload: Workload) -> Iterator[Problem]:
 def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
     """Why nobody can have meant an amount, among the others beside it; "" where somebody can."""
     try:
-        amount = quantities(asked)
+        amount = parse_quantities(asked)
     except QuantityError:
         return ""
     milli = amount[name].milli_value()
@@ -152,7 +152,7 @@ def _request(container: Container, name: str) -> int:
     """In thousandths; a limit without a request is one."""
     asked = {**container.resources.limits, **container.resources.requests}
     try:
-        return quantities({name: asked[name]})[name].milli_value() if name in asked else 0
+        return parse_quantities({name: asked[name]})[name].milli_value() if name in asked else 0
     except QuantityError:
         return 0
 

@@ -15,7 +15,7 @@ from kschedctl.admission.unknown import not_known, not_known_of
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota
-from kschedctl.api.observed.failed_creation import in_brief
+from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.cluster import LIMITS, NOT_GIVEN, NOT_LISTED, Cluster, without_nulls
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
@@ -73,7 +73,7 @@ class _Applied:
         tried = self._tried(manifest, namespace, quotas)
         created = next((admission.object for admission in tried if admission.object is not None), None)
         if created is None:
-            return f"its pods: {in_brief(tried[0].message or '')}"
+            return f"its pods: {shorten_api_message(tried[0].message or '')}"
         return self._counted(workload, manifest, created, quotas) if quotas else ""
 
     def _counted(
@@ -87,7 +87,7 @@ class _Applied:
         if number == wanted:
             return ""
         said = self._tried(manifest, namespace, self.left[namespace])[0].message or ""
-        return f"{wanted - number:,} of its {counted(wanted, 'pod')}: {in_brief(said)}"
+        return f"{wanted - number:,} of its {counted(wanted, 'pod')}: {shorten_api_message(said)}"
 
     def _tried(self, manifest: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]) -> list[Admission]:
         without = {VALIDATION, *ELSEWHERE, *not_known(self.cluster, namespace)}

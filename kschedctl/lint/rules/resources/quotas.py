@@ -25,7 +25,7 @@ from kschedctl.api.objects import (
     ResourceRequirements,
     Resources,
 )
-from kschedctl.api.pod_requests import Quantities, container_limits, pod_requests, quantities
+from kschedctl.api.pod_requests import Quantities, aggregate_container_limits, compute_pod_requests, parse_quantities
 from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -54,7 +54,10 @@ def _said(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quan
     filled = (*pod.spec.containers, *pod.spec.init_containers)
     for (at, _), container in zip(workload.containers, filled, strict=True):
         if workload.spec.resources is None:
-            yield at, pod_usage(quantities(container.resources.requests), quantities(container.resources.limits))
+            yield (
+                at,
+                pod_usage(parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)),
+            )
 
 
 def of_namespace(context: LintContext, subject: Subject) -> Iterator[Workload]:
@@ -152,9 +155,9 @@ def _amount(workload: Workload, name: str) -> Quantity | None:
     if name in _PODS:
         return parse(1)
     pod = _changed(workload.pod, _with_requests)
-    pod_level = quantities(pod.spec.resources.limits) if pod.spec.resources else {}
-    limits = {**container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
-    return pod_usage(pod_requests(pod), limits).get(name)
+    pod_level = parse_quantities(pod.spec.resources.limits) if pod.spec.resources else {}
+    limits = {**aggregate_container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
+    return pod_usage(compute_pod_requests(pod), limits).get(name)
 
 
 def _changed(pod: Pod, change: Callable[[Container], Container]) -> Pod:
@@ -195,7 +198,7 @@ def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]
     pod = _changed(workload.pod, partial(_filled, limits=limits))
     filled = (*pod.spec.containers, *pod.spec.init_containers)
     for (at, written), container in zip(workload.containers, filled, strict=True):
-        asked, most = quantities(container.resources.requests), quantities(container.resources.limits)
+        asked, most = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
         for by, item in limits:
             for refusal in (*breaches(item, asked, most), *_over_default(item, written, asked)):
                 there = refusal.name in getattr(written.resources, refusal.part)
@@ -203,9 +206,9 @@ def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]
                 if item.type == "Container":
                     yield workload.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the pods")
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
-    most = container_limits(pod.spec.containers, pod.spec.init_containers)
+    most = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
     for by, item in limits:
-        for refusal in breaches(item, pod_requests(pod), most) if item.type == "Pod" else ():
+        for refusal in breaches(item, compute_pod_requests(pod), most) if item.type == "Pod" else ():
             yield workload.problem(("containers",), f"{refusal.message}: LimitRange {by.name} refuses the pods")
 
 
@@ -234,7 +237,7 @@ def _readable(item: LimitRangeItem) -> LimitRangeItem:
 
 def _over_default(item: LimitRangeItem, written: Container, asked: Quantities) -> Iterator[Breach]:
     """Requests above the limit that the container gets since it has none of its own."""
-    for name, most in quantities(item.default).items():
+    for name, most in parse_quantities(item.default).items():
         default = name not in written.resources.limits
         if default and name in written.resources.requests and most < asked[name]:
             message = f"request {name} is {asked[name]}, above the limit of {most} that a container without one gets"

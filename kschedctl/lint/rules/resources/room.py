@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
-from kschedctl.api.resource_names import PODS, readable
+from kschedctl.api.resource_names import PODS, format_amount
 from kschedctl.lint.analysis.facts import OF_NODES, ClusterFacts, Placed, holds, placed_now
 from kschedctl.lint.analysis.placement import host_ports, pod_terms
 from kschedctl.lint.framework import documentation as doc
@@ -54,7 +54,7 @@ def _largest(context: LintContext, wanted: Amounts, eligible: Bools) -> str:
     asked = {name: column for name, column in view.resources.items() if wanted[column] and name != PODS}
     beyond = {name: column for name, column in asked.items() if wanted[column] > most[column]}
     parts = [
-        f"{name} {readable(name, int(wanted[column]))} of at most {readable(name, int(most[column]))}"
+        f"{name} {format_amount(name, int(wanted[column]))} of at most {format_amount(name, int(most[column]))}"
         for name, column in (beyond or asked).items()
     ]
     return (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.admission import merged_label_keys
+from kschedctl.api.admission import merge_constraint_label_keys
 from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
-from kschedctl.api.validation.selectors import label_selector
-from kschedctl.api.validation.spread import match_label_keys, min_domains
+from kschedctl.api.validation.selectors import validate_label_selector
+from kschedctl.api.validation.spread import validate_match_label_keys, validate_min_domains
 from kschedctl.lint.analysis.node_requirements import NO_LABELS
 from kschedctl.lint.analysis.placement import HARD, SOFT, pod_terms, spread_constraints
 from kschedctl.lint.fixes.safe_fixes import remove_soft_min_domains, rename_label
@@ -32,7 +32,7 @@ def no_selector(context: LintContext) -> Iterator[Problem]:
 def empty_selector(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
-        if selector is not None and selector.empty and not constraint.match_label_keys:
+        if selector is not None and selector.selects_everything and not constraint.match_label_keys:
             message = "an empty labelSelector counts no pods; since 1.38 all: pods that schedule today may wait then"
             yield workload.problem((*path, "labelSelector"), message)
 
@@ -66,7 +66,7 @@ def _elsewhere(context: LintContext, workload: Workload, selector: Selector) -> 
 
 def selector_invalid(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
-        faults = label_selector(constraint.label_selector, workload.at_field(*path, "labelSelector"))
+        faults = validate_label_selector(constraint.label_selector, workload.at_field(*path, "labelSelector"))
         yield from workload.refused(faults)
 
 
@@ -81,7 +81,7 @@ def wrong_key(workload: Workload) -> Iterator[Problem]:
 
 def min_domains_soft(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
-        yield from workload.refused(min_domains(constraint, workload.at_field(*path)))
+        yield from workload.refused(validate_min_domains(constraint, workload.at_field(*path)))
 
 
 def skew_never_binds(context: LintContext) -> Iterator[Problem]:
@@ -109,8 +109,8 @@ def label_keys_invalid(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         labels = dict.fromkeys(_labels(workload), "")
         options = context.validation_options
-        created = merged_label_keys(constraint, labels) if options.selector_merge else constraint
-        yield from workload.refused(match_label_keys(created, workload.at_field(*path), options))
+        created = merge_constraint_label_keys(constraint, labels) if options.selector_merge else constraint
+        yield from workload.refused(validate_match_label_keys(created, workload.at_field(*path), options))
 
 
 def label_keys_missing(context: LintContext) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.objects import Node
 from kschedctl.cluster import without_nulls
@@ -100,7 +100,7 @@ def preemption_result(body: Json) -> dict[str, MetaVictims]:
 def node_of(document: JsonObject) -> Node:
     """A node as an extender returned it. Raises ExtenderError."""
     try:
-        return from_builtins(without_nulls(document), Node)
+        return convert_builtins(without_nulls(document), Node)
     except msgspec.ValidationError as error:
         raise ExtenderError(f"json: cannot unmarshal into Go struct field NodeList.items: {error}") from None
 

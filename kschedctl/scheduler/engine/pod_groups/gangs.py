@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from kschedctl.api.arrays import Position, Rows
-from kschedctl.api.gangs import GROUP_KINDS, KUEUE_TOTAL_COUNT, GangKey, GangProject, gangs_of
+from kschedctl.api.gangs import GROUP_KINDS, KUEUE_TOTAL_COUNT, GangKey, GangProject, find_gangs
 from kschedctl.api.objects import CoschedulingPodGroup, Pod, VolcanoPodGroup
 from kschedctl.api.pod_table import PodTable
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
@@ -105,7 +105,7 @@ def ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
 def _ended(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
     templates: dict[GangKey, tuple[list[int], list[int]]] = {}
     for number, template in enumerate(table.templates):
-        for key in gangs_of(template) if template.terminated else ():
+        for key in find_gangs(template) if template.terminated else ():
             templates.setdefault(key, ([], []))[template.status.phase == "Failed"].append(number)
     for key, numbers in templates.items():
         yield key, EndedPods(*(np.flatnonzero(np.isin(table.template, chosen)) for chosen in numbers))

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Rows
-from kschedctl.api.kinds import first_minor
+from kschedctl.api.kinds import find_first_minor
 from kschedctl.api.objects import AnyGroup, PodGroup
-from kschedctl.api.priority import priority_class
+from kschedctl.api.priority import find_priority_class
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import AnyGroupKey, GroupKey
@@ -34,7 +34,7 @@ class PodGroupState(NamedTuple):
 
 def placed_in_groups(gates: FeatureGates) -> bool:
     """Whether pods of a group are placed together: by gate GenericWorkload, in versions that have PodGroups."""
-    return gates.minor >= first_minor("PodGroup") and gates.enabled("GenericWorkload")
+    return gates.minor >= find_first_minor("PodGroup") and gates.enabled("GenericWorkload")
 
 
 def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
@@ -47,7 +47,7 @@ def group_priority(group: AnyGroup, view: Fork) -> int:
     """The group's own; 0 for one that says nothing of it."""
     if group.spec.priority is not None or not group.spec.priority_class_name:
         return group.spec.priority or 0
-    class_ = priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
+    class_ = find_priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
     return class_.value if class_ else 0
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.labels import aggregate
+from kschedctl.api.labels import format_aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import histogram
@@ -141,7 +141,7 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
         if allowed is not None:
             return self._hope(cycle, allowed, report)
         if errors := run.errors(cycle.view.nodes.names):
-            return PostFilterResult(self._status(Code.ERROR, aggregate(errors)), report=report)
+            return PostFilterResult(self._status(Code.ERROR, format_aggregate(errors)), report=report)
         message = histogram(len(cycle.view.nodes), run.told_counts(selection, kept=bool(wanted)))
         return PostFilterResult(self._status(Code.UNSCHEDULABLE, message), report=report)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 from msgspec.structs import replace
 
-from kschedctl.api.decoding import came_with
+from kschedctl.api.decoding import introduced_in
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import forbidden, invalid
@@ -22,7 +22,7 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
     """How long (seconds) allocating for a node and waiting for binding conditions may take; None: no limit."""
 
     filter_timeout: GoDuration | None = None
-    binding_timeout: Annotated[GoDuration | None, came_with(35)] = None
+    binding_timeout: Annotated[GoDuration | None, introduced_in(35)] = None
 
     def with_defaults(self, gates: FeatureGates) -> Self:
         filter_timeout, binding_timeout = self.filter_timeout, self.binding_timeout

@@ -14,8 +14,8 @@ import numpy as np
 from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Condition, Pod, PodResourceClaim, ResourceClaim
-from kschedctl.api.ownership import controller_of
-from kschedctl.api.times import microseconds
+from kschedctl.api.ownership import find_controller
+from kschedctl.api.times import parse_microseconds
 from kschedctl.errors import InputError
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.helper.device_features import Features
@@ -96,7 +96,7 @@ def claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
 
 
 def _check_owner(pod: Pod, claim: ResourceClaim, features: Features) -> None:
-    controller = controller_of(claim.metadata)
+    controller = find_controller(claim.metadata)
     if controller is not None and controller.uid == pod.metadata.uid:
         return
     group = pod_group(pod)
@@ -158,7 +158,7 @@ def _seconds_since_allocation(claim: ResourceClaim, now: datetime) -> float:
     """Raises InputError."""
     allocation = claim.status.allocation
     try:
-        return now.timestamp() - microseconds((allocation and allocation.allocation_timestamp) or "") / 10**6
+        return now.timestamp() - parse_microseconds((allocation and allocation.allocation_timestamp) or "") / 10**6
     except InputError as error:
         where = f"ResourceClaim {key(claim)}, status.allocation.allocationTimestamp"
         raise InputError(error.what, where=where, hint=error.hint) from None

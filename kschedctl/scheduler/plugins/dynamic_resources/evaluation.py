@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import AllocationResult, DeviceClaim, Pod, ResourceClaim, ResourceClaimSpec
-from kschedctl.api.quantity import value
+from kschedctl.api.quantity import parse_value
 from kschedctl.scheduler.framework import Code, PluginError
 from kschedctl.scheduler.framework.extended_resources import device_requests
 from kschedctl.scheduler.framework.facts import Fact
@@ -249,7 +249,7 @@ class Evaluation:
         offered = self.inventory.nodes.objects[row].status.allocatable
         names = []
         for name in self.resources:
-            if name in self.inventory.classes_by_resource and value(offered.get(name, 0)) == 0:
+            if name in self.inventory.classes_by_resource and parse_value(offered.get(name, 0)) == 0:
                 names.append(name)
             elif name not in offered:
                 raise LookupError(name)

@@ -13,7 +13,7 @@ import numpy as np
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Device, NodeAllocatableResourceMapping, Pod
-from kschedctl.api.pod_requests import Quantities, pod_requests
+from kschedctl.api.pod_requests import Quantities, compute_pod_requests
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.dynamic_resources.claims import key, pod_claims
@@ -155,8 +155,8 @@ def _demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Qu
     given = sorted(_given_by_claims(evaluation, allocation, mapped), key=itemgetter(0))
     _check_referenced(evaluation, [name for name, _ in given])
     options, from_devices = info.options._replace(use_status=False), [amounts for _, amounts in given]
-    demand = pod_requests(pod, options, from_devices)
-    parts = pod_requests(pod, options._replace(pod_level=False), from_devices)
+    demand = compute_pod_requests(pod, options, from_devices)
+    parts = compute_pod_requests(pod, options._replace(pod_level=False), from_devices)
     if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
         for name in sorted(demand):
             if name in parts and parts[name] > demand[name]:

@@ -136,7 +136,7 @@ def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
         return np.zeros(len(inventory.nodes), np.bool_)
     compiled = compile_node_selector(selector)
     try:
-        compiled.check()
+        compiled.raise_errors()
     except NodeSelectorError as error:
         raise PluginError(str(error)) from None
     return ~matching(inventory.nodes, compiled)

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.labels import aggregate
+from kschedctl.api.labels import format_aggregate
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import (
     PRE_SCORE_SKIP,
@@ -153,7 +153,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
         if errors := info.affinity_errors:
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {format_aggregate(errors)}",)))
         affinity = self._unrolled(info.required_affinity, view)
         anti_affinity = self._unrolled(info.required_anti_affinity, view)
         existing = TopologyCounts.of(EXISTING, info, view, partial(_weights_against, info, view))
@@ -194,7 +194,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors:
-            raise PluginError(f"failed to parse pod: {aggregate(errors)}")
+            raise PluginError(f"failed to parse pod: {format_aggregate(errors)}")
         matches, weights = self._kept_weights(info, view)
         matched = TopologyCounts.of(self._own("matches"), info, view, lambda: matches)
         if (matched if own else matched.as_listed(partial(_with_terms, view), view)).empty:
@@ -266,7 +266,7 @@ def _own_terms(info: PodInfo) -> Iterator[AffinityTerm]:
 
 def _excludes(term: AffinityTerm) -> bool:
     """Whether its namespaceSelector says only which namespaces are not meant."""
-    return not term.namespace_selector.empty and term.namespace_selector.matches({})
+    return not term.namespace_selector.selects_everything and term.namespace_selector.matches({})
 
 
 def _with_terms(view: Fork, *of: str) -> Bools:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Row
-from kschedctl.api.pod_requests import is_resize_deferred, with_resize_reverted
+from kschedctl.api.pod_requests import is_resize_deferred, revert_resize
 from kschedctl.scheduler.plugins.node_resources.facts import DeferredResize
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView, of_all_nodes
@@ -44,6 +44,6 @@ def _amounts_by_info(view: Fork) -> dict[int, ResizeAmounts]:
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.where_alike(is_resize_deferred)).tolist():
         info = view.pods.infos[number]
-        reverted = PodInfo(with_resize_reverted(info.pod), info.options)
+        reverted = PodInfo(revert_resize(info.pod), info.options)
         by_info[number] = ResizeAmounts(info.requests, reverted.requests)
     return by_info

@@ -46,7 +46,7 @@ class Insufficient(Fact, frozen=True):
         """
         first = self.deferred_resizes[0] if self.deferred_resizes else DeferredResize("", 0, 0)
         amounts = (self.free, self.offered, *((first.reserved, first.running) if first.pod else ()))
-        asked, free, offered, *resize = names.alike(self.resource, self.requested, *amounts)
+        asked, free, offered, *resize = names.format_in_one_unit(self.resource, self.requested, *amounts)
         nowhere = "; no node is that large" if self.largest else "; no node offers any"
         text = f"{self.resource}: {asked} requested, {free} free of {offered}{nowhere if self.nowhere else ''}"
         if not resize:

@@ -13,7 +13,7 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import AnyGroup
 from kschedctl.api.quantity import INT64_MAX
-from kschedctl.api.resource_names import is_dra_extended, readable
+from kschedctl.api.resource_names import format_amount, is_dra_extended
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.framework import (
     Code,
@@ -222,7 +222,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
         asked = (
-            listed([f"{readable(name, amount)} {name}" for name, amount in requests.items()]) or "room for one more pod"
+            listed([f"{format_amount(name, amount)} {name}" for name, amount in requests.items()])
+            or "room for one more pod"
         )
         are = agreeing(max(len(requests), 1), "is", "are")
         of = listed(list(requests), "or") or "pods"

@@ -5,9 +5,16 @@ Upstream: pkg/scheduler/framework/plugins/helper/spread.go (v1.36).
 
 from __future__ import annotations
 
-from kschedctl.api.labels import Requirement, Selector, SelectorError, from_label_selector, from_set, selector
+from kschedctl.api.labels import (
+    Requirement,
+    Selector,
+    SelectorError,
+    build_selector,
+    selector_from_api,
+    selector_from_set,
+)
 from kschedctl.api.objects import OwnerReference, Service
-from kschedctl.api.ownership import controller_of
+from kschedctl.api.ownership import find_controller
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -22,18 +29,18 @@ def default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
     labels: dict[str, str] = {}
     for service in pod_services(info, objects):
         labels.update(service.spec.selector)
-    owner = controller_of(info.pod.metadata)
+    owner = find_controller(info.pod.metadata)
     if owner is None:
-        return from_set(labels)
+        return selector_from_set(labels)
     controlled = (owner.api_version, owner.kind) == ("v1", "ReplicationController")
     if controlled and (controller := objects.named(owner.kind, info.namespace, owner.name)) is not None:
         labels.update(controller.spec.selector)
-    return selector((*from_set(labels).requirements, *_owner_requirements(info, owner, objects)))
+    return build_selector((*selector_from_set(labels).requirements, *_owner_requirements(info, owner, objects)))
 
 
 def selecting_kinds(info: PodInfo) -> tuple[str, ...]:
     """The kinds of what may select the pod: services, and that of its owner."""
-    owner = controller_of(info.pod.metadata)
+    owner = find_controller(info.pod.metadata)
     known = owner is not None and owner.kind in ("ReplicationController", *OWNERS)
     return ("Service", owner.kind) if owner is not None and known else ("Service",)
 
@@ -52,6 +59,6 @@ def _owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterOb
         return ()
     workload = objects.named(owner.kind, info.namespace, owner.name)
     try:
-        return from_label_selector(workload.spec.selector).requirements if workload is not None else ()
+        return selector_from_api(workload.spec.selector).requirements if workload is not None else ()
     except SelectorError:
         return ()

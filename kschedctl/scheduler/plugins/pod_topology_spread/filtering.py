@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows
-from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
@@ -204,7 +204,7 @@ def find_emptiest_domain(
     emptiest = spread.exists & (spread.counts == fewest)
     if not emptiest.any():
         return None
-    selected = allowed(view.nodes, required_node_affinity(info.spec))
+    selected = allowed(view.nodes, compile_required_node_affinity(info.spec))
     taints, taint_set = first_untolerated(view.nodes, info.spec.tolerations, comparison_operators)
     usable_nodes = spread.eligible & selected & np.array([taint is None for taint in taints], np.bool_)[taint_set]
     usable = emptiest & (spread.column.counts(np.flatnonzero(usable_nodes)) > 0)

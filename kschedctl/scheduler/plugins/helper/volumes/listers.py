@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.api_object import ApiObject
 from kschedctl.api.arrays import Rows
-from kschedctl.api.labels import NOTHING, SelectorError, from_label_selector
+from kschedctl.api.labels import NOTHING, SelectorError, selector_from_api
 from kschedctl.api.objects import (
     CSIDriver,
     CSIStorageCapacity,
@@ -27,7 +27,7 @@ from kschedctl.api.objects import (
     Volume,
     VolumeAttachment,
 )
-from kschedctl.api.ownership import controller_of
+from kschedctl.api.ownership import find_controller
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginError
@@ -85,7 +85,7 @@ class StoragePool(NamedTuple):
             for text in (capacity.capacity, capacity.maximum_volume_size)
         )
         try:
-            access = topology.selected(from_label_selector(capacity.node_topology))
+            access = topology.selected(selector_from_api(capacity.node_topology))
         except SelectorError:
             access = topology.selected(NOTHING)
         return cls(capacity, free if largest is None else largest, free or 0, np.flatnonzero(access))
@@ -244,7 +244,7 @@ def claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
 
 def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
     """Raises PluginError unless the claim was made for the pod."""
-    controller = controller_of(claim.metadata)
+    controller = find_controller(claim.metadata)
     if controller is None or controller.uid != pod.metadata.uid:
         raise PluginError(f"PVC {claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 

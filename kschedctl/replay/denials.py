@@ -1,10 +1,4 @@
-"""What the API server would not create: pods, and what makes pods, that somebody wrote and that go to a cluster.
-
-Beside validation these are the admission plugins NamespaceLifecycle and, of bare pods, RuntimeClass; PriorityClasses
-are in kschedctl.api.priority, and what controllers are told in kschedctl.replay.controllers.admissions. Upstream:
-staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go and
-plugin/pkg/admission/runtimeclass/admission.go (v1.36); the first words are kubectl's.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -15,16 +9,16 @@ import msgspec
 
 from kschedctl.admission.unknown import is_missing
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import from_builtins
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.field_errors import Path
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources, Struct
 from kschedctl.api.ownership import ADDED_LABELS
-from kschedctl.api.pod_requests import quantities
+from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, written
-from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
+from kschedctl.api.validation.manifests import KINDS, iter_pod_templates, validate_manifest
 from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.workloads import identity
 from kschedctl.cluster import Cluster, describe, without_nulls
@@ -48,7 +42,7 @@ def refuse(manifest: JsonObject, cluster: Cluster, *, admission: bool = True) ->
     """
     kind, where = str(manifest["kind"]), describe(manifest)
     try:
-        obj = from_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
+        obj = convert_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
     wrong = refusals(manifest, obj, cluster, admission=admission) if kind in KINDS else invalid_around(manifest, obj)
@@ -61,7 +55,7 @@ def refuse_struct(obj: Struct, cluster: Cluster, *, admission: bool = True) -> N
     What its struct does not hold is taken for right. ``admission``: as of ``refusals``.
     """
     document = {"kind": identity(obj).kind, **msgspec.to_builtins(obj)}
-    written_out = from_builtins(without_nulls(document), KINDS[document["kind"]])
+    written_out = convert_builtins(without_nulls(document), KINDS[document["kind"]])
     wrong = refusals(document, written_out, cluster, admission=admission)
     raise_all([InputError(w.message, where=describe(document), hint=w.hint) for w in wrong if _holds(obj, w.path)])
 
@@ -99,9 +93,9 @@ def refusals(
     kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
     goes_to = meta.namespace or namespace or DEFAULT_NAMESPACE
     wrong = [*_missing_namespace(goes_to, cluster)] if admission else []
-    faults = errors(kind, obj, _options(cluster))
+    faults = validate_manifest(kind, obj, _options(cluster))
     wrong += [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
-    for template, path in pod_templates(kind, obj) if admission or kind != "Pod" else ():
+    for template, path in iter_pod_templates(kind, obj) if admission or kind != "Pod" else ():
         wrong += _of_pod(template, path, obj, kind, cluster, faultless=not faults)
     return wrong
 
@@ -109,7 +103,7 @@ def refusals(
 def invalid_around(manifest: JsonObject, obj: Struct) -> list[Denial]:
     """Why the API refuses a manifest that makes no pods; ``obj``: it as a struct of validation.around_pods.KINDS."""
     kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
-    faults = around_pods.errors(kind, obj)
+    faults = around_pods.validate_object(kind, obj)
     return [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
 
 
@@ -135,7 +129,7 @@ def _of_pod(
         name, so = f"{meta.name or meta.generate_name}-", f'The {kind} "{meta.name}" is accepted, but not its pods: '
         labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
         made = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
-        for error in errors("Pod", made, _options(cluster)):
+        for error in validate_manifest("Pod", made, _options(cluster)):
             yield Denial(f'{so}Pod "{name}" is invalid: {error}', (*path, *error.field))
 
 
@@ -161,7 +155,7 @@ def _runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[st
 
 def _equal(fixed: Resources, overhead: Resources) -> bool:
     try:
-        return quantities(fixed) == quantities(overhead)
+        return parse_quantities(fixed) == parse_quantities(overhead)
     except QuantityError:
         return True  # whoever reads them says so
 

@@ -1,7 +1,4 @@
-"""What makes pods in a cluster: whose it is itself, and how many pods it wants and has.
-
-Upstream: pkg/controller/{replicaset,statefulset,daemon,job,deployment,cronjob} (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kschedctl.api.objects import Pod, StoredJob
-from kschedctl.api.observed.failed_creation import JOB_ENDED, MAKERS
-from kschedctl.api.ownership import Owner, controller_of, owner_of
+from kschedctl.api.observed.failed_creation import JOB_ENDED, POD_CREATORS
+from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.edits import pods_where
 
@@ -51,7 +48,7 @@ class WantedPods:
         if above is not None and above.kind in ABOVE:
             return above
         pods = self._pods.get(owner, ())
-        return owner_of(pods[0]) if pods and owner.kind == "ReplicaSet" else owner
+        return find_owner(pods[0]) if pods and owner.kind == "ReplicaSet" else owner
 
     def counts(self, owner: Owner) -> Counts:
         """The pods of a workload that makes pods itself, else of all the workloads that it has made."""
@@ -72,7 +69,7 @@ class WantedPods:
 
     def _above(self, owner: Owner) -> Owner | None:
         obj = self.objects.get(owner)
-        above = controller_of(obj.metadata) if obj is not None else None
+        above = find_controller(obj.metadata) if obj is not None else None
         return None if above is None else Owner(above.kind, owner.namespace, above.name)
 
     @cached_property
@@ -88,7 +85,7 @@ class WantedPods:
         """By their controller, and by the workload behind it: those of all that are asked about or beside these."""
         asked = frozenset(self._asked)
         tops = {self._above(owner) or owner for owner in asked}
-        tops |= {owner_of(pod) for pod in self._cluster.pods.templates if asked & _owners(pod)}
+        tops |= {find_owner(pod) for pod in self._cluster.pods.templates if asked & _owners(pod)}
         wanted = {*asked, *tops, *(made for top in tops for made in self.made(top))}
         pods: dict[Owner, list[Pod]] = {}
         for pod in pods_where(self._cluster, lambda pod: not wanted.isdisjoint(_owners(pod)), ended=True):
@@ -101,15 +98,15 @@ def objects_of(cluster: Cluster) -> dict[Owner, Any]:
     """All that makes pods and is read, by what it is."""
     return {
         Owner(kind, obj.metadata.namespace, obj.metadata.name): obj
-        for kind in MAKERS
+        for kind in POD_CREATORS
         for obj in getattr(cluster, FIELDS[kind])
     }
 
 
 def _owners(pod: Pod) -> set[Owner]:
     """The controller of a pod, and the workload behind that."""
-    by, namespace = controller_of(pod.metadata), pod.metadata.namespace
-    return set() if by is None else {Owner(by.kind, namespace, by.name), owner_of(pod)}
+    by, namespace = find_controller(pod.metadata), pod.metadata.namespace
+    return set() if by is None else {Owner(by.kind, namespace, by.name), find_owner(pod)}
 
 
 def _wanted(kind: str, obj: Any) -> int | None:

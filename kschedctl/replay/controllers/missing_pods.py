@@ -1,7 +1,4 @@
-"""Why a workload of the cluster has no more pods than it has, where nobody refuses them.
-
-Upstream: pkg/controller/{deployment,statefulset,daemon,job} (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import identity, make
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.creation_fix_steps import NO_ACCOUNT, SECURITY, RefusedPod, ways
 from kschedctl.replay.controllers.creation_fixes import around_fix
-from kschedctl.replay.controllers.creation_ways import NO_ACCOUNT, SECURITY, RefusedPod, ways
-from kschedctl.replay.controllers.rollout_limits import Change
-from kschedctl.replay.controllers.wanted_pods import WantedPods
+from kschedctl.replay.controllers.workload_change import Change
+from kschedctl.replay.controllers.workload_pod_counts import WantedPods
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.text.counts import counted
 

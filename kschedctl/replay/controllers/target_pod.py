@@ -1,30 +1,28 @@
-"""A pod that stands for a workload, as its controller would create it: who asks about the workload asks about that pod.
-
-Upstream: pkg/controller/{replicaset,statefulset,daemon,job}, pkg/controller/cronjob (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypedDict, TypeVar
 
 from msgspec.structs import replace
 
-from kschedctl.api.gangs import gangs_of
+from kschedctl.api.gangs import find_gangs
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.observed.failed_creation import in_brief
+from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.ownership import Owner
+from kschedctl.api.priority import find_priority_class
 from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.changed_workloads import Existing, alike, plan
+from kschedctl.replay.controllers.admissions import Admissions, with_new_objects
 from kschedctl.replay.controllers.creation import Creation, create
-from kschedctl.replay.controllers.new_objects import with_new_objects
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.plan_change import Existing, alike, plan
+from kschedctl.replay.controllers.pod_defaults import WorkloadNote
+from kschedctl.replay.controllers.remaining_quotas import claims_within_quotas
 from kschedctl.replay.edits import with_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
@@ -42,7 +40,7 @@ WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
 def groups_of(pod: Pod) -> frozenset[AnyGroupKey]:
     """The groups, of Kubernetes and of other projects, that the pod says that it is of."""
     own = group_key(pod)
-    return frozenset((*gangs_of(pod), *([own] if own else ())))
+    return frozenset((*find_gangs(pod), *([own] if own else ())))
 
 
 def made_together(existing: Existing, workload: Struct) -> Struct | None:
@@ -111,7 +109,9 @@ def created(
     A bare pod, the pods of a DaemonSet and the last pod of a StatefulSet that is complete come in the place of those
     that the cluster has. Raises InputError, and UsageError for a DaemonSet that is for none of the nodes.
     """
-    scheduler, refused = _without_refused(scheduler)
+    cluster, refused = with_new_objects(scheduler.cluster)
+    if refused:
+        scheduler = Scheduler(cluster, scheduler.call_extender)
     existing = Existing(scheduler.cluster)
     wanted = list({identity(workload): workload for workload in workloads}.values())
     whole = {identity(workload): made_together(existing, workload) for workload in wanted}
@@ -128,22 +128,19 @@ def created(
             schedulers[keys] = Scheduler(_without(applied.cluster, replaced), applied.call_extender)
         asked = _chosen(schedulers[keys], workload, creation.pods[title(made)])._replace(workload=workload)
         asked_pods.append(_with_siblings(asked, creation)._replace(**_admission(admissions, existing, workload)))
-    notes = (*creation.assumed, *admissions.told)
-    return [
-        asked_pod._replace(
-            note="; ".join(filter(None, (asked_pod.note, *_about(asked_pod, notes), *_near(asked_pod, refused))))
-        )
-        for asked_pod in asked_pods
-    ]
+    notes = (*creation.notes, *admissions.notes)
+    return [_with_notes(target, notes, refused) for target in asked_pods]
 
 
-def _without_refused(scheduler: Scheduler) -> tuple[Scheduler, list[str]]:
-    """The scheduler of the cluster less the claims and groups that the API server refuses; and why it does."""
-    cluster, refused = with_new_objects(scheduler.cluster)
-    if not refused:
-        return scheduler, []
-    said = [f"{one.workload} is not created: {in_brief(one.failures[0].message)}" for one in refused]
-    return Scheduler(cluster, scheduler.call_extender), said
+def _with_notes(target: AskedPod, notes: Iterable[WorkloadNote], denied: Mapping[Owner, NotCreated]) -> AskedPod:
+    """Return the target with the notes about its workload and about denied objects of its namespace."""
+    workload = title(target.workload) if target.workload is not None else ""
+    texts = [target.note]
+    texts += [note.text for note in notes if note.workload == workload]
+    for owner, report in denied.items():
+        if owner.namespace == target.pod.metadata.namespace:
+            texts.append(f"{owner} is not created: {shorten_api_message(report.failures[0].message)}")
+    return target._replace(note="; ".join(filter(None, texts)))
 
 
 class _Admission(TypedDict):
@@ -156,17 +153,6 @@ def _admission(admissions: Admissions, existing: Existing, workload: Struct) -> 
     sized = existing.sized(workload)
     change = plan(existing, sized, title(workload), list(make(sized, existing.cluster.nodes).pods), forced=False)
     return {"not_created": admissions.take(sized, change), "admitted": all(admissions.namespaces([sized]).values())}
-
-
-def _about(asked: AskedPod, notes: Iterable[str]) -> Iterator[str]:
-    """What is told of the asked pod's workload."""
-    name = title(asked.workload) if asked.workload is not None else ""
-    return (sentence.removeprefix(f"{name}: ") for sentence in notes if sentence.startswith(f"{name}: "))
-
-
-def _near(asked: AskedPod, refused: Iterable[str]) -> Iterator[str]:
-    """What is told of objects of the pod's namespace."""
-    return (sentence for sentence in refused if f" {asked.pod.metadata.namespace}/" in sentence)
 
 
 def _with_siblings(asked: AskedPod, creation: Creation) -> AskedPod:
@@ -272,3 +258,24 @@ def _daemon(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> AskedPod:
 def _fits(scheduler: Scheduler, pod: Pod) -> bool:
     framework = scheduler.framework(pod.spec.scheduler_name)
     return framework is not None and scheduler.cycle(framework.unasked(), pod).schedulable
+
+
+def as_if(asked: AskedPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
+    """The pod with another priority. Raises UsageError when there is no such class."""
+    pod = asked.pod
+    if as_if_priority_class:
+        pod = with_priority_class(pod, as_if_priority_class, asked.scheduler.cluster)
+    if as_if_priority is not None:
+        pod = replace(pod, spec=replace(pod.spec, priority=as_if_priority))
+    return pod
+
+
+def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
+    """The pod as it would be in another PriorityClass. Raises UsageError when there is no such class."""
+    class_ = find_priority_class(name, cluster.priority_classes)
+    if class_ is None:
+        known = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"
+        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {known}")
+    policy = class_.preemption_policy or "PreemptLowerPriority"
+    spec = replace(pod.spec, priority_class_name=name, priority=class_.value, preemption_policy=policy)
+    return replace(pod, spec=spec)

@@ -1,7 +1,4 @@
-"""Manifests of workloads that the cluster has already: which pods stay, which go and which come.
-
-Upstream: pkg/controller/{replicaset,statefulset,daemon}, pkg/controller/deployment/util (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.defaults import default_pod
 from kschedctl.api.objects import Pod, PodMeta, PodTemplateSpec, StoredWorkload, Struct
-from kschedctl.api.ownership import ADDED_LABELS, REVISION, TEMPLATE_HASH, Owner, controller_of, owner_of
+from kschedctl.api.ownership import ADDED_LABELS, REVISION, TEMPLATE_HASH, Owner, find_controller, find_owner
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.workloads import (
     CronJob,
@@ -29,7 +26,7 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.rollout_limits import Change, ordinal, set_pace, slot
+from kschedctl.replay.controllers.workload_change import Change, ordinal, set_pace, slot
 from kschedctl.replay.edits import pods_where
 from kschedctl.snapshot.node_order import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
@@ -107,7 +104,7 @@ class Existing:
 
 
 def _is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
-    reference = controller_of(stored.metadata)
+    reference = find_controller(stored.metadata)
     return reference is not None and Owner(reference.kind, stored.metadata.namespace, reference.name) == owner
 
 
@@ -255,7 +252,7 @@ def _seen(pod: Pod) -> str:
     pod = default_pod(pod)
     spec, info = pod.spec, PodInfo(pod, Options())
     affinity = replace(spec.affinity, node_affinity=None) if spec.affinity else None
-    pinned = owner_of(pod).kind == "DaemonSet"
+    pinned = find_owner(pod).kind == "DaemonSet"
     parts = (
         {key: value for key, value in pod.metadata.labels.items() if key not in _ADDED_LABELS},
         info.incoming_requests,
@@ -281,10 +278,10 @@ def _without_labels(pod: Pod, names: Container[str]) -> Pod:
 
 def belongs(pod: Pod, kind: str, namespace: str, name: str) -> bool:
     """Whether a workload controls the pod, itself or through the ReplicaSet of a Deployment."""
-    owner = controller_of(pod.metadata)
+    owner = find_controller(pod.metadata)
     if owner is None or pod.metadata.namespace != namespace:
         return False
-    return (owner.kind, owner.name) == (kind, name) or owner_of(pod) == Owner(kind, namespace, name)
+    return (owner.kind, owner.name) == (kind, name) or find_owner(pod) == Owner(kind, namespace, name)
 
 
 def _like(old: Pod, new: Pod) -> Pod:

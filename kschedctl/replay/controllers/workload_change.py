@@ -1,7 +1,4 @@
-"""What becomes of the pods of one workload, and how fast: the limits of rollouts and the order in which pods come.
-
-Upstream: pkg/controller/deployment/util, pkg/controller/statefulset, pkg/controller/daemon/util (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.ownership import owner_of
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import DaemonSet, Deployment, RollingUpdate, StatefulSet
 from kschedctl.errors import InputError
 
@@ -78,7 +75,7 @@ def set_pace(change: Change, workload: Struct) -> None:
 
 def slot(pod: Pod) -> str:
     """What at most one pod of a workload can have: a DaemonSet's pod its node, a StatefulSet's its name."""
-    if owner_of(pod).kind != "DaemonSet":
+    if find_owner(pod).kind != "DaemonSet":
         return pod.metadata.name
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None

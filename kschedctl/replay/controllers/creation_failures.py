@@ -1,8 +1,4 @@
-"""Workloads that want more pods than could be created, as their conditions and the events about them tell.
-
-A condition stands for the last try of its controller. An event may be of long ago: where pods were created since, or
-all are there, it is past. Upstream: pkg/controller/replicaset/replica_set_utils.go (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -13,24 +9,24 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.ages import age
+from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Condition, Event
-from kschedctl.api.observed.events import last_time, times_seen
+from kschedctl.api.observed.events import count_occurrences, last_seen
 from kschedctl.api.observed.failed_creation import (
     FAILED_CREATE,
-    MAKERS,
+    FAILURE_SOURCES,
     NO_REPLICA_SET,
-    TOLD_BY,
-    api_words,
-    controllers_words,
-    creation_failure,
-    in_brief,
+    POD_CREATORS,
+    extract_api_message,
+    extract_controller_prefix,
+    find_creation_failure,
+    shorten_api_message,
 )
 from kschedctl.api.ownership import Owner
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.wanted_pods import ABOVE, WantedPods, objects_of
+from kschedctl.replay.controllers.workload_pod_counts import ABOVE, WantedPods, objects_of
 from kschedctl.replay.unknown import CREATION
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
@@ -108,7 +104,7 @@ class Creations:
         if condition is not None and self._lacks(owner, makes, condition):
             return _Failed(owner, makes, tuple(self._failures(owner, condition, events)), past=False)
         newest = self._makers.newest(owner)
-        recent = [event for event in events if not _is_before(last_time(event), newest)]
+        recent = [event for event in events if not _is_before(last_seen(event), newest)]
         past = not recent or (makes == "Pod" and self._makers.counts(owner).missing == 0)
         return _Failed(owner, makes, tuple(self._failures(owner, None, events if past else recent)), past)
 
@@ -133,20 +129,20 @@ class Creations:
     ) -> Iterator[CreationFailure]:
         """Each reason once, the newest first: what events tell, else the condition."""
         alike: dict[str, list[Event]] = {}
-        for event in sorted(events, key=last_time, reverse=True):
-            alike.setdefault(in_brief(api_words(event.message)), []).append(event)
+        for event in sorted(events, key=last_seen, reverse=True):
+            alike.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
         for same in alike.values():
-            last = last_time(same[0])
-            words, by = api_words(same[0].message), f"event {same[0].reason} of {owner}"
-            yield CreationFailure(words, by, last, age(last, self._now), _tries(same))
-        if condition is not None and in_brief(api_words(condition.message)) not in alike:
+            last = last_seen(same[0])
+            words, by = extract_api_message(same[0].message), f"event {same[0].reason} of {owner}"
+            yield CreationFailure(words, by, last, format_age(last, self._now), _tries(same))
+        if condition is not None and shorten_api_message(extract_api_message(condition.message)) not in alike:
             last, by = condition.last_transition_time or "", f"condition {condition.type} of {owner}"
-            yield CreationFailure(api_words(condition.message), by, last, age(last, self._now))
+            yield CreationFailure(extract_api_message(condition.message), by, last, format_age(last, self._now))
 
 
 def unread(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
     """The kinds that would tell that pods could not be created, of a workload of this kind or of any."""
-    kinds = OF.get(kind, (kind, "Event")) if kind else TOLD_BY
+    kinds = OF.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 
 
@@ -155,7 +151,7 @@ def _told(cluster: Cluster) -> Mapping[Owner, _Told]:
     events, signs = _events(cluster), {}
     for owner, obj in objects_of(cluster).items():
         mine = [event for event in events.pop(owner, ()) if _is_of(event, obj.metadata.uid)]
-        condition = creation_failure(obj.status.conditions)
+        condition = find_creation_failure(obj.status.conditions)
         if (mine or condition is not None) and obj.metadata.deletion_timestamp is None:
             signs[owner] = _Told(condition, mine)
     return signs | {owner: _Told(None, mine) for owner, mine in events.items() if _may_be_there(owner, cluster)}
@@ -163,14 +159,14 @@ def _told(cluster: Cluster) -> Mapping[Owner, _Told]:
 
 def _may_be_there(owner: Owner, cluster: Cluster) -> bool:
     """Whether it may exist without having been read."""
-    return owner.kind not in MAKERS or cluster.gap(owner.kind, owner.namespace) is not None
+    return owner.kind not in POD_CREATORS or cluster.gap(owner.kind, owner.namespace) is not None
 
 
 def _events(cluster: Cluster) -> dict[Owner, list[Event]]:
     events: dict[Owner, list[Event]] = {}
     for event in cluster.events:
         about = event.involved_object
-        if event.reason in (FAILED_CREATE, NO_REPLICA_SET) and about.kind in (*MAKERS, "CronJob"):
+        if event.reason in (FAILED_CREATE, NO_REPLICA_SET) and about.kind in (*POD_CREATORS, "CronJob"):
             events.setdefault(Owner(about.kind, about.namespace, about.name), []).append(event)
     return events
 
@@ -179,7 +175,7 @@ def _tries(alike: Iterable[Event]) -> int:
     """How often: of a StatefulSet's claim that was refused two events tell, about the claim and about its pod."""
     by_controllers_words: Counter[str] = Counter()
     for event in alike:
-        by_controllers_words[controllers_words(event.message)] += times_seen(event)
+        by_controllers_words[extract_controller_prefix(event.message)] += count_occurrences(event)
     return max(by_controllers_words.values())
 
 
@@ -191,7 +187,7 @@ def _is_of(event: Event, uid: str) -> bool:
 def _is_before(time: str, other: str) -> bool:
     """Whether it was in an earlier second; not so where one of the two is not known."""
     try:
-        return bool(time and other) and nanoseconds(time) // 10**9 < nanoseconds(other) // 10**9
+        return bool(time and other) and parse_nanoseconds(time) // 10**9 < parse_nanoseconds(other) // 10**9
     except InputError:
         return False
 
@@ -218,7 +214,7 @@ def with_headline(not_created: NotCreated) -> NotCreated:
 def _headline(not_created: NotCreated) -> str:
     """``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
     newest, *others = not_created.failures
-    why = f"{in_brief(newest.message) or NO_WORDS}{_others(others)}"
+    why = f"{shorten_api_message(newest.message) or NO_WORDS}{_others(others)}"
     if not_created.past:
         ago = f" {newest.age} ago" if newest.age else ""
         return f"some could not be created{ago}, {_since(not_created)}: {why}"
@@ -230,7 +226,7 @@ def _others(failures: Sequence[CreationFailure]) -> str:
     if failures and all(failure.by == BY_CHANCE for failure in failures):
         first, *more = failures
         others = f", or another of {len(more):,}" if more else ""
-        return f" (or, by chance: {in_brief(first.message)}{others})"
+        return f" (or, by chance: {shorten_api_message(first.message)}{others})"
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 

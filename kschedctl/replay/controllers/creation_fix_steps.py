@@ -1,7 +1,4 @@
-"""What somebody could do about an admission plugin that refuses a pod, told apart by the API server's words.
-
-Nothing here decides whether it helps: kschedctl.replay.controllers.creation_fixes replays it.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,7 +19,7 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct
 from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.bounded_resources import Amount, within_bounds
+from kschedctl.replay.controllers.limit_range_bounds import Amount, within_bounds
 from kschedctl.replay.object_keys import ObjectKey
 
 _SET = "|".join(
@@ -39,15 +37,26 @@ SECURITY = "violates PodSecurity"
 AND_PROFILE = " and seccompProfile.type=RuntimeDefault"
 NEAR = 0.75
 """How alike two names have to be for one to be taken for the other."""
-KINDS = frozenset(
-    (
-        *("CreateServiceAccount", "CreatePriorityClass", "CorrectPriorityClass", "CreateRuntimeClass"),
-        "CorrectRuntimeClass",
-        *("CreateNamespace", "OtherNodeSelector", "DropOverhead"),
-        *("SetSecurityContext", "EnforceLess", "SetResources", "OtherResources", "RaiseResourceQuota"),
-    )
-)
-"""The kinds of changes, by which people choose among them."""
+
+
+class StepKind(StrEnum):
+    """The kinds of steps, by which users choose among fixes."""
+
+    CREATE_SERVICE_ACCOUNT = "CreateServiceAccount"
+    CREATE_PRIORITY_CLASS = "CreatePriorityClass"
+    CORRECT_PRIORITY_CLASS = "CorrectPriorityClass"
+    CREATE_RUNTIME_CLASS = "CreateRuntimeClass"
+    CORRECT_RUNTIME_CLASS = "CorrectRuntimeClass"
+    CREATE_NAMESPACE = "CreateNamespace"
+    OTHER_NODE_SELECTOR = "OtherNodeSelector"
+    DROP_OVERHEAD = "DropOverhead"
+    SET_SECURITY_CONTEXT = "SetSecurityContext"
+    ENFORCE_LESS = "EnforceLess"
+    SET_RESOURCES = "SetResources"
+    OTHER_RESOURCES = "OtherResources"
+    RAISE_RESOURCE_QUOTA = "RaiseResourceQuota"
+
+
 Edit = Callable[[Writable], None]
 """Changes the spec of a pod, which is written to."""
 
@@ -70,7 +79,7 @@ class Way(NamedTuple):
     ``weakens``: the guarantee that is given up.
     """
 
-    kind: str
+    kind: StepKind
     what: str
     edit: Edit | None = None
     objects: tuple[AroundPod, ...] = ()
@@ -104,7 +113,9 @@ def ways(refused: RefusedPod) -> Iterator[Way]:
 
 def _created(made: Any, said: str = "", more: Mapping[str, Json] = {}) -> Way:
     return Way(
-        f"Create{type(made).__name__}", f"create {ObjectKey.of(made)}{said}", objects=(AroundPod(None, made, more),)
+        StepKind(f"Create{type(made).__name__}"),
+        f"create {ObjectKey.of(made)}{said}",
+        objects=(AroundPod(None, made, more),),
     )
 
 
@@ -122,7 +133,7 @@ def _priority_class(refused: RefusedPod) -> Iterator[Way]:
     known = [found.metadata.name for found in (*refused.cluster.priority_classes, *SYSTEM_CLASSES)]
     for right in get_close_matches(name, known, n=1, cutoff=NEAR):
         what = f"use PriorityClass {right} instead of {name}, which does not exist"
-        yield Way("CorrectPriorityClass", what, partial(_set_class, "priorityClassName", right))
+        yield Way(StepKind.CORRECT_PRIORITY_CLASS, what, partial(_set_class, "priorityClassName", right))
     if name.startswith(SYSTEM_PREFIX):
         return
     yield _created(
@@ -141,11 +152,11 @@ def _runtime_class(refused: RefusedPod) -> Iterator[Way]:
         known = [found.metadata.name for found in refused.cluster.runtime_classes]
         for right in get_close_matches(name, known, n=1, cutoff=NEAR):
             what = f"use RuntimeClass {right} instead of {name}, which does not exist"
-            yield Way("CorrectRuntimeClass", what, partial(_set_class, "runtimeClassName", right))
+            yield Way(StepKind.CORRECT_RUNTIME_CLASS, what, partial(_set_class, "runtimeClassName", right))
         said = ", here with a handler of that name, which the container runtimes of the nodes have to know"
         yield _created(RuntimeClass(ObjectMeta(name)), said, {"handler": name})
     elif "Overhead" in refused.message:
-        yield Way("DropOverhead", "leave overhead to the RuntimeClass", _without_overhead)
+        yield Way(StepKind.DROP_OVERHEAD, "leave overhead to the RuntimeClass", _without_overhead)
 
 
 def _without_overhead(spec: Writable) -> None:
@@ -157,7 +168,7 @@ def _runtime_selector(refused: RefusedPod) -> Iterator[Way]:
     key, _, value = refused.message.rpartition("nodeSelector[")[0].partition("nodeSelector[")[2].partition("] = ")
     value = value.partition(";")[0]
     what = f"set nodeSelector {key}={value}, as RuntimeClass {refused.spec.get('runtimeClassName')} has it"
-    yield Way("OtherNodeSelector", what, partial(_selecting, {key: value}))
+    yield Way(StepKind.OTHER_NODE_SELECTOR, what, partial(_selecting, {key: value}))
 
 
 def _namespace_selector(refused: RefusedPod) -> Iterator[Way]:
@@ -166,7 +177,9 @@ def _namespace_selector(refused: RefusedPod) -> Iterator[Way]:
     own: Any = refused.spec.get("nodeSelector") or {}
     wanted = {key: value for key, value in of_namespace(request).items() if own.get(key, value) != value}
     listed = ",".join(f"{key}={value}" for key, value in wanted.items())
-    yield Way("OtherNodeSelector", f"set nodeSelector {listed}, as the namespace has it", partial(_selecting, wanted))
+    yield Way(
+        StepKind.OTHER_NODE_SELECTOR, f"set nodeSelector {listed}, as the namespace has it", partial(_selecting, wanted)
+    )
 
 
 def _selecting(labels: Mapping[str, str], spec: Writable) -> None:
@@ -207,7 +220,7 @@ def _secured(refused: RefusedPod) -> Way:
     names = ", ".join(str(container.get("name", "")) for container in _containers(refused.spec))
     of_each = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
     what = f"set securityContext: runAsNonRoot=true{AND_PROFILE} of the pod, {of_each}"
-    return Way("SetSecurityContext", f"{what} (the image has to run as a user other than root)", _restrict)
+    return Way(StepKind.SET_SECURITY_CONTEXT, f"{what} (the image has to run as a user other than root)", _restrict)
 
 
 def _restricted(manifest: JsonObject) -> JsonObject:
@@ -221,7 +234,7 @@ def _weakened(namespace: Namespace, before: str, level: str) -> Way:
     after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
     what = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
     weakens = f"all pods of namespace {meta.name} may do what {before} forbids"
-    return Way("EnforceLess", what, objects=(AroundPod(namespace, after),), weakens=weakens)
+    return Way(StepKind.ENFORCE_LESS, what, objects=(AroundPod(namespace, after),), weakens=weakens)
 
 
 def _restrict(spec: Writable) -> None:
@@ -251,7 +264,7 @@ def _bounds(refused: RefusedPod) -> Iterator[Way]:
     """The requests and limits nearest to those that are written which all LimitRanges allow."""
     amounts = within_bounds(refused.cluster, refused.namespace, refused.manifest)
     if amounts:
-        yield Way("OtherResources", ", ".join(amount.words for amount in amounts), partial(_set, amounts))
+        yield Way(StepKind.OTHER_RESOURCES, ", ".join(amount.words for amount in amounts), partial(_set, amounts))
 
 
 def _set(amounts: list[Amount], spec: Writable) -> None:

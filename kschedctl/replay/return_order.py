@@ -1,8 +1,4 @@
-"""In which order pods that lost their node are tried again, which nobody decides.
-
-Evictions go on side by side, controllers make pods anew in any order, and a Job waits before it does: its back-off is
-ten seconds at least. Upstream: pkg/controller/job/backoff_utils.go (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -13,8 +9,8 @@ from random import Random
 import numpy as np
 
 from kschedctl.api.arrays import Position
-from kschedctl.api.ownership import owner_of
-from kschedctl.replay.over_runs import over_runs
+from kschedctl.api.ownership import find_owner
+from kschedctl.replay.repeated_runs import over_runs
 from kschedctl.reports.placements import Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.post_filter import run_post_filter
@@ -29,7 +25,7 @@ def order_of_return(simulation: Simulation, positions: Iterable[Position], rando
     """The pods in one of the orders in which they may come back, those of Jobs after the others."""
     pods, order = simulation.view.pods.objects, list(positions)
     random.shuffle(order)
-    return sorted(order, key=lambda position: owner_of(pods[position]).kind == "Job")
+    return sorted(order, key=lambda position: find_owner(pods[position]).kind == "Job")
 
 
 def unplaced_over_runs(runs: Sequence[Iterable[UnplacedPods]]) -> dict[str, Spread]:
@@ -55,7 +51,7 @@ def in_no_order(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, i
             continue
         if number not in known:
             known[number] = _refused_for_good(emptied.cycle(position))
-        unplaced[str(owner_of(pods.objects[position]))] += known[number]
+        unplaced[str(find_owner(pods.objects[position]))] += known[number]
     return dict(+unplaced)
 
 

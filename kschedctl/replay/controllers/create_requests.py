@@ -1,4 +1,4 @@
-"""Pods, and claims for them, as their controllers send them to the API server."""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import identity
 from kschedctl.cluster import without_nulls
-from kschedctl.replay.controllers.rollout_limits import Change
+from kschedctl.replay.controllers.workload_change import Change
 
 NAMED = ("Pod", "StatefulSet")
 """Whose pods do not get a name that the API server generates."""

@@ -1,7 +1,4 @@
-"""Requests and limits that the LimitRanges of a namespace allow, as near as can be to those that a pod has.
-
-Upstream: plugin/pkg/admission/limitranger/admission.go (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from kschedctl.admission import defaults, limit_ranger
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import LimitRangeItem
-from kschedctl.api.pod_requests import Quantities, quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import MILLI, Quantity
 from kschedctl.cluster import Cluster, without_nulls
 
@@ -57,7 +54,7 @@ def within_bounds(cluster: Cluster, namespace: str, manifest: JsonObject) -> lis
     items = [item for limit_range in ranges for item in limit_range.spec.limits]
     containers = {
         str(container.get("name", "")): {
-            part: quantities((container.get("resources") or {}).get(part) or {}) for part in PARTS
+            part: parse_quantities((container.get("resources") or {}).get(part) or {}) for part in PARTS
         }
         for container in (*request.containers, *request.init_containers)
     }
@@ -84,10 +81,10 @@ def _fit_container(amounts: dict[str, Quantities], items: Iterable[LimitRangeIte
 
 def _bounds_of(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
     items = list(items)
-    least = [quantities(item.min)[name] for item in items if name in item.min]
-    most = [quantities(item.max)[name] for item in items if name in item.max]
+    least = [parse_quantities(item.min)[name] for item in items if name in item.min]
+    most = [parse_quantities(item.max)[name] for item in items if name in item.max]
     ratios = (item.max_limit_request_ratio for item in items)
-    ratio = [quantities(each)[name] for each in ratios if name in each]
+    ratio = [parse_quantities(each)[name] for each in ratios if name in each]
     return _Bounds(max(least, default=None), min(most, default=None), min(ratio, default=None))
 
 
@@ -114,7 +111,7 @@ def _share(limit: Quantity, ratio: Quantity, resource: str) -> Quantity:
 
 def _fit_pod(containers: list[dict[str, Quantities]], item: LimitRangeItem) -> None:
     """The sums of a pod within its bounds: the largest container gives up, or gets, what they are beyond these."""
-    for name, most in quantities(item.max).items():
+    for name, most in parse_quantities(item.max).items():
         for amounts in containers:
             if name in amounts[REQUESTS]:
                 amounts[LIMITS].setdefault(name, amounts[REQUESTS][name])
@@ -126,7 +123,7 @@ def _fit_pod(containers: list[dict[str, Quantities]], item: LimitRangeItem) -> N
         for amounts in containers:
             if name in amounts[REQUESTS] and name in amounts[LIMITS]:
                 amounts[REQUESTS][name] = min(amounts[REQUESTS][name], amounts[LIMITS][name])
-    for name, least in quantities(item.min).items():
+    for name, least in parse_quantities(item.min).items():
         lacking = least.sub(_sum(containers, REQUESTS, name))
         if lacking > ZERO:
             largest = max(containers, key=partial(_amount, REQUESTS, name))
