@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import msgspec
 
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterPlugin, PostFilterResult, Status, offers
 
 
@@ -52,10 +51,3 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
     return PostFilterOutcome(
         Status(Code.UNSCHEDULABLE, reasons) if results else SUCCESS, results, next(iter(results), "")
     )
-
-
-def takes_back(outcome: PostFilterOutcome) -> bool:
-    """Whether PostFilter took back what the pod was promised: preemption was tried, and helps nowhere."""
-    reports = [result.report for result in outcome.results.values()]
-    tried = any(isinstance(report, Preemption) and report.eligible for report in reports)
-    return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)
