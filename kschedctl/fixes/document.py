@@ -19,7 +19,7 @@ from kschedctl.fixes.trial.changes import Edited, Fix
 from kschedctl.fixes.trial.immutable import is_updated
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
-from kschedctl.replay.controllers.plan_change import Existing
+from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import json_patch, plain
 from kschedctl.reports.fix_costs import CostKind, FixCost, clauses, restart_costs
@@ -117,7 +117,7 @@ def _taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
 
 def _deleted_with_job(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Return the cost of the pods that are deleted with a Job, which is created anew as its template is immutable."""
-    pods = Existing(trial.scheduler.cluster).of(*owner)
+    pods = ExistingPods(trial.scheduler.cluster).pods_of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
     verb = "has" if running == 1 else "have"
     pods_of = f"its {counted(len(pods), 'pod')}, {running} of which {verb} a node"

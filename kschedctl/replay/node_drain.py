@@ -140,7 +140,7 @@ class Draining:
         back = []
         for position in come_back(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]
-            if self.admissions and (refused := list(self.admissions.remade([pod]))):
+            if self.admissions and (refused := list(self.admissions.iter_denied_replacements([pod]))):
                 self.simulation.gone.add(position)
                 self.refused[position] = refused[0][1]
                 self.outcomes.pop(position, None)
@@ -153,7 +153,7 @@ class Draining:
         pods = self.simulation.view.pods.objects
         again = [pods[position] for position in self.outcomes]
         refused = [(pods[position], why) for position, why in self.refused.items()]
-        return self.admissions.not_remade(again, refused) if self.admissions else []
+        return self.admissions.report_denied_replacements(again, refused) if self.admissions else []
 
     def _place(self, positions: Sequence[Position]) -> bool:
         """Whether one of them got a node."""

@@ -175,9 +175,9 @@ def _not_created(
     going = {at: pod for at in gone if (pod := pods[at]).metadata.namespace in bounded}
     coming = {at: going[at] for at in displaced if at in going}
     admissions = Admissions(cluster, {})
-    refused = admissions.come_again(going.values(), coming.values())
+    refused = admissions.replace_pods(going.values(), coming.values())
     keys = {pod.key for pod, _ in refused}
-    lacking = admissions.by_workload(coming.values(), refused)
+    lacking = admissions.report_by_workload(coming.values(), refused)
     return tuple(lacking), {at for at, pod in coming.items() if pod.key in keys}
 
 

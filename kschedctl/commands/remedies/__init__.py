@@ -29,7 +29,7 @@ from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.ranking import with_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.creation_failures import Creations, unread
-from kschedctl.replay.controllers.target_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import described, waiting
 from kschedctl.replay.unknown import together
 from kschedctl.reports.remedy import complete_first
@@ -66,7 +66,7 @@ def remedies(
 
 
 def remedies_with_room(
-    asked: AskedPod,
+    asked: TargetPod,
     wishes: RemedyWishes = RemedyWishes(),
     tried: Tried = lambda _: None,
     *,
@@ -81,7 +81,7 @@ def remedies_with_room(
     return _with_autoscaler(report, asked, wishes, now or moment_of(asked.scheduler.cluster), given)
 
 
-def _with_autoscaler(report: Remedies, asked: AskedPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
+def _with_autoscaler(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
     """Return the fixes with those that let an autoscaler make a node for the pod."""
     cluster = asked.scheduler.cluster
     if report.verdict != UNSCHEDULABLE or not (has_groups(cluster, given) or cluster.karpenter_node_pools):

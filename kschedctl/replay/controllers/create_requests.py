@@ -1,4 +1,4 @@
-"""TODO."""
+"""The create requests for pods and claims that controllers send to the API server."""
 
 from __future__ import annotations
 
@@ -14,58 +14,63 @@ from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import identity
 from kschedctl.cluster import without_nulls
-from kschedctl.replay.controllers.workload_change import Change
+from kschedctl.replay.controllers.workload_change import WorkloadChange
 
-NAMED = ("Pod", "StatefulSet")
-"""Whose pods do not get a name that the API server generates."""
-OF_CONTROLLERS = ("affinity", "tolerations", "nodeName")
-"""The fields of a pod that controllers add to."""
+NAMED_KINDS = ("Pod", "StatefulSet")
+"""Kinds whose pods get no generated name."""
+CONTROLLER_FIELDS = ("affinity", "tolerations", "nodeName")
+"""Fields of a pod spec that controllers add to."""
 
 
-class SentPod(NamedTuple):
-    """The pods of a workload as they are sent to the API server: one that stands for all; ``in_full`` as written."""
+class CreateRequest(NamedTuple):
+    """A create request for an object, which may stand for all alike pods of a workload."""
 
     owner: Owner
     manifest: JsonObject
     namespace: str
     in_full: bool
+    """Whether the manifest has all fields, not only those that scheduling reads."""
 
 
-def sent(owner: Owner, pod: Pod, document: JsonObject | None) -> SentPod:
-    """One of the pods of a workload, which may be known as it is written."""
-    own, namespace = msgspec.to_builtins(pod), pod.metadata.namespace
-    named = owner.kind in NAMED
-    names = {"name": pod.metadata.name} if named else {"generateName": f"{owner.name}-"}
-    metadata = {"namespace": namespace, **names}
+def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> CreateRequest:
+    """Build the create request for one pod of an owner, from the workload's manifest if that is known."""
+    pod_fields, namespace = msgspec.to_builtins(pod), pod.metadata.namespace
+    is_named = owner.kind in NAMED_KINDS
+    name_fields = {"name": pod.metadata.name} if is_named else {"generateName": f"{owner.name}-"}
+    metadata = {"namespace": namespace, **name_fields}
     if document is None:
-        of_pod = {**own["metadata"], "name": "", **metadata}
-        return SentPod(owner, {"kind": "Pod", "metadata": of_pod, "spec": own["spec"]}, namespace, in_full=False)
+        pod_metadata = {**pod_fields["metadata"], "name": "", **metadata}
+        return CreateRequest(
+            owner, {"kind": "Pod", "metadata": pod_metadata, "spec": pod_fields["spec"]}, namespace, in_full=False
+        )
     template: Any = pod_of(owner.kind, without_nulls(document))
     labels = pod.metadata.labels
-    of_template = {"labels": labels, "annotations": (template.get("metadata") or {}).get("annotations")}
+    template_metadata = {"labels": labels, "annotations": (template.get("metadata") or {}).get("annotations")}
     spec = {
         **(template.get("spec") or {}),
-        **{name: own["spec"][name] for name in OF_CONTROLLERS if own["spec"].get(name)},
+        **{name: pod_fields["spec"][name] for name in CONTROLLER_FIELDS if pod_fields["spec"].get(name)},
     }
-    spec["volumes"] = _volumes(spec.get("volumes") or [], own["spec"].get("volumes") or [])
-    return SentPod(owner, {"kind": "Pod", "metadata": {**of_template, **metadata}, "spec": spec}, namespace, True)
+    spec["volumes"] = _with_claim_volumes(spec.get("volumes") or [], pod_fields["spec"].get("volumes") or [])
+    return CreateRequest(
+        owner, {"kind": "Pod", "metadata": {**template_metadata, **metadata}, "spec": spec}, namespace, True
+    )
 
 
-def _volumes(written: Sequence[JsonObject], made: Iterable[JsonObject]) -> list[JsonObject]:
-    """The volumes of a template with those that its controller puts there, of claims."""
-    claims = {volume["name"]: volume for volume in made if volume.get("persistentVolumeClaim")}
-    kept = [volume for volume in written if volume.get("name") not in claims]
-    return [*kept, *claims.values()]
+def _with_claim_volumes(template_volumes: Sequence[JsonObject], pod_volumes: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the template's volumes, with the claim volumes that the controller adds."""
+    claims = {volume["name"]: volume for volume in pod_volumes if volume.get("persistentVolumeClaim")}
+    other_volumes = [volume for volume in template_volumes if volume.get("name") not in claims]
+    return [*other_volumes, *claims.values()]
 
 
-def as_template(pod: Pod) -> Pod:
-    """Without a node and what admission sets anew."""
+def strip_admitted_fields(pod: Pod) -> Pod:
+    """Return the pod without a node and without fields that admission sets."""
     spec = replace(pod.spec, node_name="", priority=None, preemption_policy=None)
     return replace(pod, spec=replace(spec, overhead={}) if spec.runtime_class_name else spec)
 
 
-def sent_claim(template: PersistentVolumeClaim, namespace: str, name: str) -> SentPod:
-    """A claim of a template."""
+def build_claim_request(template: PersistentVolumeClaim, namespace: str, name: str) -> CreateRequest:
+    """Build the create request for a claim from a claim template."""
     metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
     manifest = {
         "apiVersion": "v1",
@@ -73,22 +78,23 @@ def sent_claim(template: PersistentVolumeClaim, namespace: str, name: str) -> Se
         "metadata": metadata,
         "spec": msgspec.to_builtins(template.spec),
     }
-    return SentPod(Owner("PersistentVolumeClaim", namespace, name), manifest, namespace, in_full=False)
+    return CreateRequest(Owner("PersistentVolumeClaim", namespace, name), manifest, namespace, in_full=False)
 
 
-def alike_bare_pods(
-    workloads: Sequence[Struct], changes: Sequence[Change], written: Mapping[Owner, JsonObject]
+def group_bare_pods(
+    workloads: Sequence[Struct], changes: Sequence[WorkloadChange], written: Mapping[Owner, JsonObject]
 ) -> dict[object, list[int]]:
-    """The places of bare pods that differ in their names alone; of all else each by itself."""
+    """Group the indexes of bare pods that differ only in their names; each other workload is a group by itself."""
     groups: dict[object, list[int]] = {}
-    for at, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
-        bare = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
-        groups.setdefault(_template(workload, written) if bare else at, []).append(at)
+    for index, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
+        is_bare = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
+        groups.setdefault(_template_key(workload, written) if is_bare else index, []).append(index)
     return groups
 
 
-def _template(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
+def _template_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
+    """Return a key that is equal for bare pods that differ only in their names."""
     document = written.get(identity(pod), {})
-    meta = object_at(document, "metadata")
-    parts = document.get("spec") or pod.spec, meta.get("annotations"), pod.metadata.labels
+    metadata = object_at(document, "metadata")
+    parts = document.get("spec") or pod.spec, metadata.get("annotations"), pod.metadata.labels
     return pod.metadata.namespace, msgspec.json.encode(parts)

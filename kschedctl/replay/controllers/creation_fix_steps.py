@@ -19,7 +19,7 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct
 from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.limit_range_bounds import Amount, within_bounds
+from kschedctl.replay.controllers.limit_range_bounds import ResourceSetting, find_allowed_resources
 from kschedctl.replay.object_keys import ObjectKey
 
 _SET = "|".join(
@@ -262,12 +262,12 @@ def _containers(spec: JsonObject) -> list[Writable]:
 
 def _bounds(refused: RefusedPod) -> Iterator[Way]:
     """The requests and limits nearest to those that are written which all LimitRanges allow."""
-    amounts = within_bounds(refused.cluster, refused.namespace, refused.manifest)
+    amounts = find_allowed_resources(refused.cluster, refused.namespace, refused.manifest)
     if amounts:
-        yield Way(StepKind.OTHER_RESOURCES, ", ".join(amount.words for amount in amounts), partial(_set, amounts))
+        yield Way(StepKind.OTHER_RESOURCES, ", ".join(amount.description for amount in amounts), partial(_set, amounts))
 
 
-def _set(amounts: list[Amount], spec: Writable) -> None:
+def _set(amounts: list[ResourceSetting], spec: Writable) -> None:
     for amount in amounts:
         container = next(c for c in _containers(spec) if c.get("name") == amount.container)
         container.setdefault("resources", {}).setdefault(amount.part, {})[amount.resource] = amount.amount

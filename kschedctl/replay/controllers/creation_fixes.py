@@ -135,7 +135,7 @@ class MissingPods:
         """The scheduler of the cluster, with the claims that are made for the pods."""
         workload = self.workload
         if isinstance(workload, StatefulSet) and workload.spec.volume_claim_templates:
-            return Scheduler(create(self.cluster, [workload], refused_too=True).applied(self.cluster))
+            return Scheduler(create(self.cluster, [workload], include_denied=True).apply_to(self.cluster))
         return self.scheduler()
 
     def _fix(self, mended: Mended, created: AdmissionRequest) -> CreationFix:

@@ -18,8 +18,8 @@ from kschedctl.api.ownership import find_controller, find_owner
 from kschedctl.api.unhealthy_pods import describe_unhealthy, list_unhealthy_keys
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.target_pod import groups_of
-from kschedctl.replay.controllers.workload_change import share
+from kschedctl.replay.controllers.target_pod import find_groups
+from kschedctl.replay.controllers.workload_change import resolve_share
 from kschedctl.scheduler.engine.preemption.budgets import key_of, spare
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.indexes import ClusterObjects
@@ -130,8 +130,8 @@ def _with_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisrupt
     pods = [view.pods.objects[position] for position in positions]
     healthy = sum(pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _ready(pod) for pod in pods)
     try:
-        away = share(most_away or 0, len(pods), up=True)
-        desired = share(least or 0, len(pods), up=True) if most_away is None else max(len(pods) - away, 0)
+        away = resolve_share(most_away or 0, len(pods), round_up=True)
+        desired = resolve_share(least or 0, len(pods), round_up=True) if most_away is None else max(len(pods) - away, 0)
     except InputError as error:
         raise InputError(error.what, where=f"PodDisruptionBudget {key_of(pdb)}") from None
     allowed = max(healthy - desired, 0) if pods else 0
@@ -196,7 +196,7 @@ def terminates_slowly(pod: Pod, patient: Names, grace: int | None = None) -> boo
     controller = find_controller(pod.metadata)
     if controller is not None and controller.kind == "Job" and (pod.metadata.namespace, controller.name) in patient:
         return False
-    return not (at_once or find_owner(pod).kind == "StatefulSet" or groups_of(pod))
+    return not (at_once or find_owner(pod).kind == "StatefulSet" or find_groups(pod))
 
 
 def terminating(pod: Pod, node: str) -> Pod:

@@ -1,4 +1,7 @@
-"""TODO."""
+"""Requests and limits that the LimitRanges of a namespace allow, as close as possible to those of a pod.
+
+Upstream: plugin/pkg/admission/limitranger/admission.go (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -20,31 +23,40 @@ PARTS = (REQUESTS, LIMITS)
 ZERO = Quantity(0)
 
 
-class Amount(NamedTuple):
-    """What a container is to say of a resource; ``words``: with what it said before."""
+class ResourceSetting(NamedTuple):
+    """A request or limit that a container should set."""
 
     container: str
+    """The container's name."""
     part: str
+    """``requests`` or ``limits``."""
     resource: str
     amount: str
-    words: str
+    description: str
+    """The change in words, with the old amount."""
 
 
 class _Bounds(NamedTuple):
-    """What all items of a type say of a resource."""
+    """The bounds that all LimitRange items of a type set for one resource."""
 
-    least: Quantity | None
-    most: Quantity | None
-    ratio: Quantity | None
+    minimum: Quantity | None
+    maximum: Quantity | None
+    max_ratio: Quantity | None
+    """The highest allowed ratio of limit to request."""
 
 
-class _Asked(NamedTuple):
+class _RequestAndLimit(NamedTuple):
+    """The request and the limit of a container for one resource."""
+
     request: Quantity | None
     limit: Quantity | None
 
 
-def within_bounds(cluster: Cluster, namespace: str, manifest: JsonObject) -> list[Amount]:
-    """What the containers would have to say otherwise; nothing where that is not known, or nothing is wrong."""
+def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObject) -> list[ResourceSetting]:
+    """Return the settings that containers have to change so that all LimitRanges allow the pod.
+
+    Return an empty list if nothing is wrong or the LimitRanges are not known.
+    """
     ranges = tuple(map(limit_ranger.stored, cluster.in_namespace("limit_ranges", namespace)))
     request = AdmissionRequest(cluster, "Pod", copy.deepcopy(dict(without_nulls(manifest))), namespace, ranges)
     if not ranges:
@@ -58,100 +70,105 @@ def within_bounds(cluster: Cluster, namespace: str, manifest: JsonObject) -> lis
         }
         for container in (*request.containers, *request.init_containers)
     }
-    before = copy.deepcopy(containers)
+    original = copy.deepcopy(containers)
     for amounts in containers.values():
         _fit_container(amounts, [item for item in items if item.type == limit_ranger.OF_CONTAINER])
     regular = [containers[str(container.get("name", ""))] for container in request.containers]
     for item in items:
         if item.type == limit_ranger.OF_POD:
             _fit_pod(regular, item)
-    return list(_differences(before, containers))
+    return list(_iter_changes(original, containers))
 
 
 def _fit_container(amounts: dict[str, Quantities], items: Iterable[LimitRangeItem]) -> None:
+    """Change the amounts of one container so that they are within the bounds of the items."""
     items = list(items)
-    named = {name for item in items for name in (*item.min, *item.max, *item.max_limit_request_ratio)}
-    for name in sorted(named.union(*amounts.values())):
-        asked = _Asked(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
-        fitted = _fitted(asked, _bounds_of(name, items), name)
+    bounded_resources = {name for item in items for name in (*item.min, *item.max, *item.max_limit_request_ratio)}
+    for name in sorted(bounded_resources.union(*amounts.values())):
+        asked = _RequestAndLimit(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
+        fitted = _clamp(asked, _combine_bounds(name, items), name)
         for part, amount in zip(PARTS, fitted, strict=True):
             if amount is not None:
                 amounts[part][name] = amount
 
 
-def _bounds_of(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
+def _combine_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
+    """Return the strictest bounds that the items set for a resource."""
     items = list(items)
-    least = [parse_quantities(item.min)[name] for item in items if name in item.min]
-    most = [parse_quantities(item.max)[name] for item in items if name in item.max]
-    ratios = (item.max_limit_request_ratio for item in items)
-    ratio = [parse_quantities(each)[name] for each in ratios if name in each]
-    return _Bounds(max(least, default=None), min(most, default=None), min(ratio, default=None))
+    minima = [parse_quantities(item.min)[name] for item in items if name in item.min]
+    maxima = [parse_quantities(item.max)[name] for item in items if name in item.max]
+    ratio_lists = (item.max_limit_request_ratio for item in items)
+    ratio = [parse_quantities(ratio_list)[name] for ratio_list in ratio_lists if name in ratio_list]
+    return _Bounds(max(minima, default=None), min(maxima, default=None), min(ratio, default=None))
 
 
-def _fitted(asked: _Asked, bounds: _Bounds, resource: str) -> _Asked:
-    """Within the bounds: no more than the most, then no less than the least, then the request nearer to the limit."""
-    request, limit = asked
-    if bounds.most is not None:
-        request, limit = (amount and min(amount, bounds.most) for amount in asked)
-    if bounds.least is not None:
-        request = max(request or ZERO, bounds.least)
+def _clamp(amounts: _RequestAndLimit, bounds: _Bounds, resource: str) -> _RequestAndLimit:
+    """Clamp request and limit to the maximum, then the minimum, then raise the request to satisfy the ratio."""
+    request, limit = amounts
+    if bounds.maximum is not None:
+        request, limit = (amount and min(amount, bounds.maximum) for amount in amounts)
+    if bounds.minimum is not None:
+        request = max(request or ZERO, bounds.minimum)
     if request is not None and limit is not None:
         limit = max(limit, request)
-        if bounds.ratio is not None and bounds.ratio > ZERO:
-            request = max(request, _share(limit, bounds.ratio, resource))
-    return _Asked(request, limit)
+        if bounds.max_ratio is not None and bounds.max_ratio > ZERO:
+            request = max(request, _least_request(limit, bounds.max_ratio, resource))
+    return _RequestAndLimit(request, limit)
 
 
-def _share(limit: Quantity, ratio: Quantity, resource: str) -> Quantity:
-    """The least request that the ratio leaves."""
+def _least_request(limit: Quantity, ratio: Quantity, resource: str) -> Quantity:
+    """Return the lowest request that the ratio allows beside a limit."""
     if resource == "cpu":
         return Quantity(-(-limit.milli_value() * 1000 // ratio.milli_value()), MILLI)
     return Quantity(-(-limit.value() * 1000 // ratio.milli_value()), 0, limit.format)
 
 
 def _fit_pod(containers: list[dict[str, Quantities]], item: LimitRangeItem) -> None:
-    """The sums of a pod within its bounds: the largest container gives up, or gets, what they are beyond these."""
-    for name, most in parse_quantities(item.max).items():
+    """Change container amounts so that the pod's sums are within an item's bounds; the largest container absorbs it."""
+    for name, maximum in parse_quantities(item.max).items():
         for amounts in containers:
             if name in amounts[REQUESTS]:
                 amounts[LIMITS].setdefault(name, amounts[REQUESTS][name])
         for part in reversed(PARTS):
-            over = _sum(containers, part, name).sub(most)
-            largest = max(containers, key=partial(_amount, part, name))
-            if over > ZERO and _amount(part, name, largest) > over:
-                largest[part][name] = largest[part][name].sub(over)
+            excess = _sum_amounts(containers, part, name).sub(maximum)
+            largest = max(containers, key=partial(_get_amount, part, name))
+            if excess > ZERO and _get_amount(part, name, largest) > excess:
+                largest[part][name] = largest[part][name].sub(excess)
         for amounts in containers:
             if name in amounts[REQUESTS] and name in amounts[LIMITS]:
                 amounts[REQUESTS][name] = min(amounts[REQUESTS][name], amounts[LIMITS][name])
-    for name, least in parse_quantities(item.min).items():
-        lacking = least.sub(_sum(containers, REQUESTS, name))
-        if lacking > ZERO:
-            largest = max(containers, key=partial(_amount, REQUESTS, name))
-            largest[REQUESTS][name] = _amount(REQUESTS, name, largest).add(lacking)
+    for name, minimum in parse_quantities(item.min).items():
+        deficit = minimum.sub(_sum_amounts(containers, REQUESTS, name))
+        if deficit > ZERO:
+            largest = max(containers, key=partial(_get_amount, REQUESTS, name))
+            largest[REQUESTS][name] = _get_amount(REQUESTS, name, largest).add(deficit)
             if name in largest[LIMITS]:
                 largest[LIMITS][name] = max(largest[LIMITS][name], largest[REQUESTS][name])
 
 
-def _amount(part: str, name: str, amounts: Mapping[str, Quantities]) -> Quantity:
+def _get_amount(part: str, name: str, amounts: Mapping[str, Quantities]) -> Quantity:
+    """Return the amount of a resource in the requests or limits of a container, or zero."""
     return amounts[part].get(name, ZERO)
 
 
-def _sum(containers: Iterable[Mapping[str, Quantities]], part: str, name: str) -> Quantity:
+def _sum_amounts(containers: Iterable[Mapping[str, Quantities]], part: str, name: str) -> Quantity:
+    """Return the sum of a resource over the containers."""
     total = ZERO
     for amounts in containers:
-        total = total.add(_amount(part, name, amounts))
+        total = total.add(_get_amount(part, name, amounts))
     return total
 
 
-def _differences(
+def _iter_changes(
     before: Mapping[str, Mapping[str, Quantities]], after: Mapping[str, Mapping[str, Quantities]]
-) -> Iterator[Amount]:
+) -> Iterator[ResourceSetting]:
+    """Yield the settings that differ between the original and the fitted amounts."""
     for name, amounts in after.items():
-        of = f" in container {name}" if len(after) > 1 else ""
+        location = f" in container {name}" if len(after) > 1 else ""
         for part in PARTS:
             for resource, amount in sorted(amounts[part].items()):
-                old = before[name][part].get(resource)
-                if amount != old:
-                    instead = f" instead of {old}" if old is not None else ""
-                    said = f"request {amount} {resource}" if part == REQUESTS else f"limit {resource} to {amount}"
-                    yield Amount(name, part, resource, str(amount), f"{said}{instead}{of}")
+                old_amount = before[name][part].get(resource)
+                if amount != old_amount:
+                    replaced = f" instead of {old_amount}" if old_amount is not None else ""
+                    setting = f"request {amount} {resource}" if part == REQUESTS else f"limit {resource} to {amount}"
+                    yield ResourceSetting(name, part, resource, str(amount), f"{setting}{replaced}{location}")

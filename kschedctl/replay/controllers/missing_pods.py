@@ -16,7 +16,7 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation_fix_steps import NO_ACCOUNT, SECURITY, RefusedPod, ways
 from kschedctl.replay.controllers.creation_fixes import around_fix
-from kschedctl.replay.controllers.workload_change import Change
+from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.controllers.workload_pod_counts import WantedPods
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.text.counts import counted
@@ -145,17 +145,17 @@ def replayed(
     if change is None or template is None:
         return None
     written = {identity(template): document} if document is not None else {}
-    refused = Admissions(cluster, written).take(template, change)
+    refused = Admissions(cluster, written).admit(template, change)
     return replace(refused, workload=str(owner)) if refused is not None else None
 
 
-def _lacking(cluster: Cluster, owner: Owner, template: Struct | None) -> Change | None:
+def _lacking(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
     """The pods that the workload lacks, as they would come; None for none."""
     counts = WantedPods(cluster, [owner]).counts(owner)
     pods = make(template, cluster.nodes).pods if template is not None and counts.missing else ()
     if not pods or not counts.missing:
         return None
-    return Change(str(owner), kept=[pods[0]] * counts.there, new=[pods[0]] * counts.missing)
+    return WorkloadChange(str(owner), kept=[pods[0]] * counts.there, new=[pods[0]] * counts.missing)
 
 
 def fixes_as_told(
@@ -166,8 +166,8 @@ def fixes_as_told(
     change = _lacking(cluster, owner, template) if SECURITY in message else None
     if change is None or template is None:
         return _of_account(cluster, message, owner.namespace)
-    change.refused = len(change.new)
-    return Admissions(cluster, {}).fixes_as_told(identity(template), template, change, message)
+    change.denied = len(change.new)
+    return Admissions(cluster, {}).find_fixes_by_message(identity(template), template, change, message)
 
 
 def _of_account(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:

@@ -20,99 +20,105 @@ Quotas = tuple[ResourceQuota, ...]
 
 
 @dataclass
-class QuotasLeft:
-    """``now``: namespace -> its quotas, where they were looked at."""
+class RemainingQuotas:
+    """The quotas of each namespace, charged with objects that are created and deleted."""
 
     cluster: Cluster
-    now: dict[str, Quotas] = field(default_factory=dict)
+    charged: dict[str, Quotas] = field(default_factory=dict)
+    """Quotas by namespace, for namespaces that were looked at."""
 
-    def of(self, namespace: str) -> Quotas:
-        if namespace not in self.now:
-            self.now[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
-        return self.now[namespace]
+    def quotas_of(self, namespace: str) -> Quotas:
+        """Return the quotas of a namespace with their current use."""
+        if namespace not in self.charged:
+            self.charged[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
+        return self.charged[namespace]
 
-    def again(self) -> QuotasLeft:
-        """A copy for another run."""
-        return QuotasLeft(self.cluster, dict(self.now))
+    def copy(self) -> RemainingQuotas:
+        """Return a copy for another run."""
+        return RemainingQuotas(self.cluster, dict(self.charged))
 
-    def request(self, kind: str, made: JsonObject, namespace: str, name: str = "") -> AdmissionRequest:
-        """For an object, with the quotas that bind."""
-        obj: Writable = dict(made)
-        quotas = [quota for quota in self.of(namespace) if quota.status.hard]
+    def build_request(self, kind: str, document: JsonObject, namespace: str, name: str = "") -> AdmissionRequest:
+        """Build the admission request for an object, with the quotas that are enforced."""
+        obj: Writable = dict(document)
+        quotas = [quota for quota in self.quotas_of(namespace) if quota.status.hard]
         return AdmissionRequest(self.cluster, kind, obj, namespace, (), quotas, name)
 
-    def charge(self, request: AdmissionRequest, number: int) -> None:
-        """Count so many more such objects."""
-        charged = {quota.metadata.name: quota for quota in resource_quota.charged(request, number)}
-        self.now[request.namespace] = tuple(charged.get(q.metadata.name, q) for q in self.of(request.namespace))
+    def charge(self, request: AdmissionRequest, count: int) -> None:
+        """Charge ``count`` objects like that of the request to the quotas."""
+        charged = {quota.metadata.name: quota for quota in resource_quota.charged(request, count)}
+        self.charged[request.namespace] = tuple(
+            charged.get(q.metadata.name, q) for q in self.quotas_of(request.namespace)
+        )
 
     def release(self, pods: Collection[Pod]) -> None:
-        """What goes is not used any more."""
-        alike: dict[tuple[str, str, int], list[Pod]] = {}
+        """Give the resources of deleted pods back to their quotas."""
+        groups: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:
             key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)
-            alike.setdefault(key, []).append(pod)
-        for (namespace, *_), same in alike.items():
-            if self.of(namespace):
-                self.charge(self.request("Pod", msgspec.to_builtins(same[0]), namespace), -len(same))
+            groups.setdefault(key, []).append(pod)
+        for (namespace, *_), group in groups.items():
+            if self.quotas_of(namespace):
+                self.charge(self.build_request("Pod", msgspec.to_builtins(group[0]), namespace), -len(group))
 
-    def counted(self, cluster: Cluster) -> Cluster:
-        """A cluster with the quotas as they are now; itself where nothing was counted."""
-        quotas = [quota for left in self.now.values() for quota in left]
+    def apply_to(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with the current quotas, or the cluster itself if no quota was looked at."""
+        quotas = [quota for left in self.charged.values() for quota in left]
         return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
 
 
 KIND = "ResourceClaim"
 
 
-def claims_within_quotas(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
-    """Keep of the claims those of these pods, by workload, which are created, and that quotas allow for.
+def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
+    """Create the ResourceClaims of pods as far as quotas allow, and drop the denied ones from ``creation``.
 
-    A pod whose claim is refused loses its name for it, and waits. Returns the cluster with the claims counted.
+    A pod whose claim is denied loses the claim's name from its status and waits. Return the cluster with the claims
+    counted.
     """
     if KIND not in creation.objects:
         return cluster
-    claims = _Claims(cluster, creation)
-    for workload, made in pods.items():
-        made[:] = [claims.of(pod, workload) for pod in made]
+    claims = _ClaimCreation(cluster, creation)
+    for workload, workload_pods in pods.items():
+        workload_pods[:] = [claims.create_claims_of(pod, workload) for pod in workload_pods]
     creation.objects[KIND] = claims.kept
     creation.notes += claims.notes.values()
-    return claims.quotas.counted(cluster)
+    return claims.quotas.apply_to(cluster)
 
 
-class _Claims:
-    """Claims as they are created; ``quotas``: what is left of them; ``told``: why some are not, once a workload."""
+class _ClaimCreation:
+    """ResourceClaims that are created one after the other."""
 
     def __init__(self, cluster: Cluster, creation: Creation) -> None:
         self.kept: list[Struct] = []
         self.notes: dict[str, WorkloadNote] = {}
-        self.quotas = QuotasLeft(cluster)
+        self.quotas = RemainingQuotas(cluster)
         made = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
         self._made = {(claim.metadata.namespace, claim.metadata.name): claim for claim in made}
 
-    def of(self, pod: Pod, workload: str) -> Pod:
-        """The pod with the names of those of its claims that are created."""
+    def create_claims_of(self, pod: Pod, workload: str) -> Pod:
+        """Create the pod's claims, and return the pod with the names of the created claims in its status."""
         statuses = pod.status.resource_claim_statuses
-        allowed = tuple(status for status in statuses if self._comes(status, pod.metadata.namespace, workload))
+        allowed = tuple(status for status in statuses if self._create_claim(status, pod.metadata.namespace, workload))
         if len(allowed) == len(statuses):
             return pod
         return replace(pod, status=replace(pod.status, resource_claim_statuses=allowed))
 
-    def _comes(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
+    def _create_claim(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
+        """Create the claim of a status if quotas allow it, and return whether it exists then."""
         claim = self._made.get((namespace, status.resource_claim_name or ""))
         if claim is None:
             return True
-        if words := self._refused(claim):
-            note = WorkloadNote(workload, f"pods wait for claims that are not created: {words}")
+        if message := self._charge_or_deny(claim):
+            note = WorkloadNote(workload, f"pods wait for claims that are not created: {message}")
             self.notes.setdefault(workload, note)
             return False
         self.kept.append(claim)
         return True
 
-    def _refused(self, claim: ResourceClaim) -> str:
-        """Why the API server refuses the claim; where it does not, it counts."""
+    def _charge_or_deny(self, claim: ResourceClaim) -> str:
+        """Charge the claim to its quotas, or return why the API server denies it."""
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
-        request = self.quotas.request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
+        request = self.quotas.build_request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
         try:
             resource_quota.check(request)
         except NotAdmittedError as error:

@@ -44,10 +44,10 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.plan_change import belongs
-from kschedctl.replay.controllers.remaining_quotas import claims_within_quotas
-from kschedctl.replay.controllers.target_pod import AskedPod, created, scheduler_of
-from kschedctl.replay.controllers.workload_change import ordinal
+from kschedctl.replay.controllers.plan_change import is_pod_of
+from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.target_pod import TargetPod, apply_creation, create_targets
+from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.controllers.workload_pod_counts import objects_of
 from kschedctl.replay.edits import pods_where
 from kschedctl.scheduler.scheduler import Scheduler
@@ -55,7 +55,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 _OF_CRON_JOB = re.compile(r"-\d+$")
 
 
-def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[AskedPod]:
+def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
     """The workload's waiting pods, one for those alike; else one more, made of ``manifest`` or as its others are.
 
     Of a DaemonSet whose template nobody knows one of the pods that it has. Raises UsageError when there is nothing to
@@ -66,17 +66,17 @@ def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = No
     if waiting := [pod for pod in pods if is_waiting(pod)]:
         return _waiting(scheduler, owner, waiting)
     if isinstance(manifest, StatefulSet) and pods:
-        return created(scheduler, [_after(manifest, pods)])
+        return create_targets(scheduler, [_after(manifest, pods)])
     if manifest is not None:
-        return created(scheduler, [manifest])
+        return create_targets(scheduler, [manifest])
     if pods and owner.kind == "DaemonSet":
         several = f"one of {len(pods):,} pods of {owner}, none of which is pending"
         note = several if len(pods) > 1 else f"the only pod of {owner}, which is not pending"
-        return [AskedPod(scheduler, scheduler.view.stored(pods[0]), note)]
+        return [TargetPod(scheduler, scheduler.view.stored(pods[0]), note)]
     if pods:
         return [one_more(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
     if (template := template_of(cluster, owner)) is not None:
-        return created(scheduler, [template])
+        return create_targets(scheduler, [template])
     raise _not_found(cluster, owner)
 
 
@@ -91,7 +91,7 @@ def pods_of(cluster: Cluster, owner: Owner) -> list[Pod]:
     sets = {rs.metadata.name for rs in cluster.replica_sets if controls(owner, rs)} if kind == "Deployment" else ()
 
     def mine(pod: Pod) -> bool:
-        if belongs(pod, kind, namespace, name):
+        if is_pod_of(pod, kind, namespace, name):
             return True
         found_kind, found_namespace, owner_name = find_owner(pod)
         of_cron_job = kind == "CronJob" and found_kind == "Job" and _cron_job(owner_name) == name
@@ -120,13 +120,13 @@ def _cron_job(job: str) -> str:
     return _OF_CRON_JOB.sub("", job)
 
 
-def _waiting(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[AskedPod]:
+def _waiting(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
     columns = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
         groups.setdefault((int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name), []).append(pod)
     return [
-        AskedPod(scheduler, scheduler.view.stored(alike[0]), _of_the_waiting(len(alike), len(pods), owner))
+        TargetPod(scheduler, scheduler.view.stored(alike[0]), _of_the_waiting(len(alike), len(pods), owner))
         for alike in groups.values()
     ]
 
@@ -140,7 +140,7 @@ def _of_the_waiting(alike: int, pods: int, owner: Owner) -> str:
 
 def _after(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
     """One that makes the pod after those that there are."""
-    start = max(map(ordinal, pods)) + 1
+    start = max(map(get_ordinal, pods)) + 1
     spec = replace(manifest.spec, replicas=1, ordinals=replace(manifest.spec.ordinals, start=start))
     return replace(manifest, spec=spec)
 
@@ -157,16 +157,16 @@ def _not_found(cluster: Cluster, owner: Owner) -> UsageError:
 ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
 
 
-def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> AskedPod:
+def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
     """Like the youngest of its pods, with their priority; a StatefulSet's has the next ordinal and claims like theirs.
 
     Raises InputError.
     """
     stateful = owner.kind == "StatefulSet"
-    like = max(pods, key=ordinal if stateful else _created)
+    like = max(pods, key=get_ordinal if stateful else _created)
     workload = _stateful_set(scheduler.cluster, owner, like) if stateful else _like(like)
     creation = create(scheduler.cluster, [workload])
-    claims_within_quotas(scheduler.cluster, creation, creation.pods)
+    create_allowed_claims(scheduler.cluster, creation, creation.pods)
     ((made,),) = creation.pods.values()
     spec = replace(
         made.spec,
@@ -174,8 +174,8 @@ def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str)
         priority=like.spec.priority,
         preemption_policy=like.spec.preemption_policy,
     )
-    applied = scheduler_of(creation, scheduler)
-    return AskedPod(applied, applied.view.stored(replace(made, spec=spec)), note)
+    applied = apply_creation(creation, scheduler)
+    return TargetPod(applied, applied.view.stored(replace(made, spec=spec)), note)
 
 
 def template_of(cluster: Cluster, owner: Owner) -> Struct | None:
@@ -246,7 +246,7 @@ def _stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
             replicas=1,
             template=template,
             volume_claim_templates=tuple(claims.values()),
-            ordinals=StatefulSetOrdinals(ordinal(pod) + 1),
+            ordinals=StatefulSetOrdinals(get_ordinal(pod) + 1),
         ),
     )
 
