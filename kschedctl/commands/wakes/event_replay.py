@@ -31,7 +31,7 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.attempt import Attempt, attempt, gating_plugin
+from kschedctl.scheduler.queueing.queue_plugins import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, same_pod
