@@ -211,7 +211,7 @@ def _faults(request: AdmissionRequest) -> Sequence[object]:
     if kind in manifests.KINDS:
         made = convert_builtins(named, manifests.KINDS[kind])
         options = validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
-        return [*manifests.errors(kind, made, options), *(more_faults(request) if request.is_pod else ())]
+        return [*manifests.validate_manifest(kind, made, options), *(more_faults(request) if request.is_pod else ())]
     if kind in around_pods.KINDS:
         return around_pods.validate_object(kind, convert_builtins(named, around_pods.KINDS[kind]))
     return ()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.admission_hooks import HookRule, MatchResources, WebhookConfiguration
-from kschedctl.api.labels import from_label_selector
+from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import LabelSelector, Namespace
 from kschedctl.cluster import FIELDS, Cluster
 
@@ -85,7 +85,7 @@ def _has(items: Sequence[str], wanted: str) -> bool:
 
 
 def _selects(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
-    return labels is None or from_label_selector(selector).matches(labels)
+    return labels is None or selector_from_api(selector).matches(labels)
 
 
 def _namespace_labels(cluster: Cluster, name: str) -> Mapping[str, str] | None:

@@ -49,19 +49,22 @@ _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+)")
 
 
 class SelectorError(InputError, ValueError):
-    """A selector that the API server or the scheduler would refuse, in upstream's words."""
+    """A selector that the API server or the scheduler would reject, with upstream's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one label; ``operator`` is one of OPERATORS. ``requirement`` makes a validated one."""
+    """A condition on one label. ``build_requirement`` builds a validated one."""
 
     key: str
     operator: str
+    """One of OPERATORS."""
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet it; a label that is absent meets ``!``, ``!=`` and ``notin`` only."""
+        """Return whether the labels satisfy the requirement. An absent label satisfies only ``!``, ``!=`` and
+        ``notin``.
+        """
         value = labels.get(self.key)
         match self.operator:
             case "in" | "=" | "==":
@@ -88,33 +91,34 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A conjunction of requirements, sorted by key; with ``nothing`` it matches no labels at all."""
+    """A conjunction of requirements, sorted by key."""
 
     requirements: tuple[Requirement, ...] = ()
-    nothing: bool = False
+    matches_nothing: bool = False
+    """Whether the selector matches no labels at all."""
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.requirements, self.nothing)))
+        object.__setattr__(self, "_hash", hash((self.requirements, self.matches_nothing)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Selector], tuple[tuple[Requirement, ...], bool]]:
-        return Selector, (self.requirements, self.nothing)  # texts have another hash in another process
+        return Selector, (self.requirements, self.matches_nothing)  # texts have another hash in another process
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet every requirement."""
-        return not self.nothing and all(requirement.matches(labels) for requirement in self.requirements)
+        """Return whether the labels satisfy every requirement."""
+        return not self.matches_nothing and all(requirement.matches(labels) for requirement in self.requirements)
 
     @property
-    def empty(self) -> bool:
-        """Whether it selects everything."""
-        return not self.requirements and not self.nothing
+    def selects_everything(self) -> bool:
+        """Return whether the selector selects everything."""
+        return not self.requirements and not self.matches_nothing
 
     @property
     def keys(self) -> frozenset[str]:
-        """The labels that it reads."""
+        """Return the label keys that the selector reads."""
         return frozenset(requirement.key for requirement in self.requirements)
 
     def __str__(self) -> str:
@@ -122,59 +126,67 @@ class Selector:
 
 
 EVERYTHING = Selector()
-NOTHING = Selector(nothing=True)
+NOTHING = Selector(matches_nothing=True)
 
 
-def selector(requirements: Iterable[Requirement]) -> Selector:
-    """The conjunction of the requirements."""
+def build_selector(requirements: Iterable[Requirement]) -> Selector:
+    """Build the conjunction of the requirements."""
     return Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
 
 
-def requirement(key: str, operator: str, values: Sequence[str] | None = (), path: str = "") -> Requirement:
-    """A validated requirement. Raises SelectorError."""
-    if errors := requirement_errors(key, operator, values, path):
-        raise SelectorError(aggregate(errors))
+def build_requirement(key: str, operator: str, values: Sequence[str] | None = (), path: str = "") -> Requirement:
+    """Build a validated requirement. Raises SelectorError."""
+    if errors := validate_requirement(key, operator, values, path):
+        raise SelectorError(format_aggregate(errors))
     return Requirement(key, operator, tuple(values or ()))
 
 
-def from_set(labels: Mapping[str, str]) -> Selector:
-    """The selector of a label map (a pod's nodeSelector, a Service's selector), not validated, as upstream."""
-    return selector(Requirement(key, EQUALS, (value,)) for key, value in labels.items())
+def selector_from_set(labels: Mapping[str, str]) -> Selector:
+    """Build the selector of a label map (a pod's nodeSelector, a Service's selector) without validation, as upstream
+    does.
+    """
+    return build_selector(Requirement(key, EQUALS, (value,)) for key, value in labels.items())
 
 
-def from_label_selector(label_selector: LabelSelector | None) -> Selector:
-    """The selector of an API LabelSelector: None selects nothing, an empty one everything. Raises SelectorError."""
+def selector_from_api(label_selector: LabelSelector | None) -> Selector:
+    """Build the selector of an API LabelSelector: None selects nothing, an empty one everything. Raises
+    SelectorError.
+    """
     if label_selector is None:
         return NOTHING
-    requirements = [requirement(key, EQUALS, (value,)) for key, value in sorted(label_selector.match_labels.items())]
+    requirements = [
+        build_requirement(key, EQUALS, (value,)) for key, value in sorted(label_selector.match_labels.items())
+    ]
     for expression in label_selector.match_expressions:
         if expression.operator not in _API_OPERATORS:
             raise SelectorError(f"{go_quote(expression.operator)} is not a valid label selector operator")
         values = expression.values or None
-        requirements.append(requirement(expression.key, _API_OPERATORS[expression.operator], values))
-    return selector(requirements)
+        requirements.append(build_requirement(expression.key, _API_OPERATORS[expression.operator], values))
+    return build_selector(requirements)
 
 
-def requirement_errors(key: str, operator: str, values: Sequence[str] | None, path: str = "") -> list[str]:
-    """Why this is no valid requirement, one message a fault; ``path`` is the field that holds it."""
-    errors, at = [], child(path, "values")
-    if problem := "; ".join(label_key_errors(key)):
-        errors.append(invalid(child(path, "key"), key, problem))
-    if problem := _count_error(operator, len(values or ())):
-        errors.append(invalid(at, values, problem))
+def validate_requirement(key: str, operator: str, values: Sequence[str] | None, path: str = "") -> list[str]:
+    """Return one message for each error of a requirement. ``path`` is the field that contains it."""
+    errors, at = [], join_path(path, "values")
+    if problem := "; ".join(find_label_key_errors(key)):
+        errors.append(format_invalid(join_path(path, "key"), key, problem))
+    if problem := _validate_value_count(operator, len(values or ())):
+        errors.append(format_invalid(at, values, problem))
     if operator in (GREATER_THAN, LESS_THAN):
         problem = "for 'Gt', 'Lt' operators, the value must be an integer"
-        errors += [invalid(f"{at}[{i}]", v, problem) for i, v in enumerate(values or ()) if parse_int64(v) is None]
+        errors += [
+            format_invalid(f"{at}[{i}]", v, problem) for i, v in enumerate(values or ()) if parse_int64(v) is None
+        ]
     if operator not in OPERATORS:
-        errors.append(not_supported(child(path, "operator"), operator, OPERATORS))
+        errors.append(format_not_supported(join_path(path, "operator"), operator, OPERATORS))
     for i, value in enumerate(values or ()):
-        if problem := "; ".join(label_value_errors(value)):
-            errors.append(invalid(f"{at}[{i}][{key}]", value, problem))
+        if problem := "; ".join(find_label_value_errors(value)):
+            errors.append(format_invalid(f"{at}[{i}][{key}]", value, problem))
     return errors
 
 
-def _count_error(operator: str, count: int) -> str:
-    """What is wrong with this number of values, or nothing."""
+def _validate_value_count(operator: str, count: int) -> str:
+    """Return what is wrong with the number of values, or ""."""
     if operator in (IN, NOT_IN) and not count:
         return "for 'in', 'notin' operators, values set can't be empty"
     if operator in (EQUALS, DOUBLE_EQUALS, NOT_EQUALS) and count != 1:
@@ -187,8 +199,8 @@ def _count_error(operator: str, count: int) -> str:
 
 
 @lru_cache(maxsize=65536)
-def label_key_errors(key: str) -> tuple[str, ...]:
-    """Why this is no label key."""
+def find_label_key_errors(key: str) -> tuple[str, ...]:
+    """Return why the string is not a label key."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -197,25 +209,25 @@ def label_key_errors(key: str) -> tuple[str, ...]:
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
     elif slash:
-        errors += [f"prefix part {error}" for error in _syntax_errors(prefix, 253, DNS_SUBDOMAIN, SUBDOMAIN_ERROR)]
+        errors += [f"prefix part {error}" for error in _validate_syntax(prefix, 253, DNS_SUBDOMAIN, SUBDOMAIN_ERROR)]
     if not name:
         errors.append("name part must be non-empty")
-    return (*errors, *(f"name part {error}" for error in _syntax_errors(name, 63, _NAME, _NAME_ERROR)))
+    return (*errors, *(f"name part {error}" for error in _validate_syntax(name, 63, _NAME, _NAME_ERROR)))
 
 
 @lru_cache(maxsize=65536)
-def label_value_errors(value: str) -> tuple[str, ...]:
-    """Why this is no label value."""
-    return _syntax_errors(value, 63, _VALUE, _VALUE_ERROR)
+def find_label_value_errors(value: str) -> tuple[str, ...]:
+    """Return why the string is not a label value."""
+    return _validate_syntax(value, 63, _VALUE, _VALUE_ERROR)
 
 
-def _syntax_errors(text: str, limit: int, pattern: str, error: str) -> tuple[str, ...]:
+def _validate_syntax(text: str, limit: int, pattern: str, error: str) -> tuple[str, ...]:
     too_long = () if len(text.encode()) <= limit else (f"must be no more than {limit} bytes",)
     return too_long if re.fullmatch(pattern, text) else (*too_long, error)
 
 
 def parse_int64(text: str) -> int | None:
-    """What Go's ParseInt(text, 10, 64) gives, or None where it fails."""
+    """Parse a string like Go's ParseInt(text, 10, 64). Return None if that fails."""
     if (match := _INTEGER.fullmatch(text)) is None:
         return None
     number = int(match[1] + match[2])
@@ -225,23 +237,23 @@ def parse_int64(text: str) -> int | None:
 # -- field errors, as staging/src/k8s.io/apimachinery/pkg/util/validation/field words them -------------------------
 
 
-def child(path: str, name: str) -> str:
-    """The path of a field within the object at ``path``."""
+def join_path(path: str, name: str) -> str:
+    """Return the path of a field within the object at ``path``."""
     return f"{path}.{name}" if path else name
 
 
-def invalid(path: str, value: str | Sequence[str] | None, problem: str) -> str:
-    """An "Invalid value" error; a list that is absent shows as null, as in Go."""
+def format_invalid(path: str, value: str | Sequence[str] | None, problem: str) -> str:
+    """Format an "Invalid value" error. An absent list is shown as null, as in Go."""
     return f"{path}: Invalid value: {go_quote(value) if isinstance(value, str) else dump_go_json(value)}: {problem}"
 
 
-def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
-    """An "Unsupported value" error."""
+def format_not_supported(path: str, value: str, supported: Iterable[str]) -> str:
+    """Format an "Unsupported value" error."""
     return f"{path}: Unsupported value: {dump_go_json(value)}: supported values: {', '.join(map(go_quote, supported))}"
 
 
-def aggregate(errors: Iterable[str]) -> str:
-    """Several errors as one text, each once, in brackets when more than one."""
+def format_aggregate(errors: Iterable[str]) -> str:
+    """Join error messages without duplicates, in brackets if there are several."""
     distinct = tuple(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
@@ -250,12 +262,12 @@ def aggregate(errors: Iterable[str]) -> str:
 
 
 def parse_selector(text: str) -> Selector:
-    """The selector that a text such as "x in (a,b),!y,z!=c" stands for. Raises SelectorError."""
-    return selector(_Parser(text).parse())
+    """Parse a selector such as "x in (a,b),!y,z!=c". Raises SelectorError."""
+    return build_selector(_Parser(text).parse())
 
 
 class _Parser:
-    """One pass over the tokens of a selector; the end of the text is the empty token."""
+    """A single pass over the tokens of a selector. An empty token marks the end."""
 
     def __init__(self, text: str) -> None:
         self.tokens: list[str] = [*_TOKEN.findall(text), ""]
@@ -296,16 +308,16 @@ class _Parser:
         key = self.next()
         if not _is_identifier(key):
             raise SelectorError(f"found '{key}', expected: identifier")
-        if problem := "; ".join(label_key_errors(key)):
-            raise SelectorError(invalid("<nil>", key, problem))
+        if problem := "; ".join(find_label_key_errors(key)):
+            raise SelectorError(format_invalid("<nil>", key, problem))
         if absent or self.token in ("", ","):
-            return requirement(key, DOES_NOT_EXIST if absent else EXISTS)
+            return build_requirement(key, DOES_NOT_EXIST if absent else EXISTS)
         operator = {">": GREATER_THAN, "<": LESS_THAN}.get(self.token, self.token)
         if operator not in BINARY_OPERATORS or self.token in (GREATER_THAN, LESS_THAN):
             raise SelectorError(f"found '{self.token}', expected: {', '.join(BINARY_OPERATORS)}")
         self.position += 1
         values = self.parse_values() if operator in (IN, NOT_IN) else {self.parse_value()}
-        return requirement(key, operator, sorted(values))
+        return build_requirement(key, operator, sorted(values))
 
     def parse_value(self) -> str:
         if self.token in ("", ","):

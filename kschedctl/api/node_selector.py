@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kschedctl.api import labels as api_labels
-from kschedctl.api.labels import EVERYTHING, Requirement, Selector, child, invalid, not_supported
+from kschedctl.api.labels import EVERYTHING, Requirement, Selector, format_invalid, format_not_supported, join_path
 from kschedctl.errors import InputError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def compile_node_selector(node_selector: NodeSelector, path: str = "") -> Compil
     """Compile a NodeSelector. Parse errors are kept until ``match`` or ``raise_errors``; ``path`` is the selector's
     field path.
     """
-    at = child(path, "nodeSelectorTerms")
+    at = join_path(path, "nodeSelectorTerms")
     terms = enumerate(node_selector.node_selector_terms)
     return CompiledNodeSelector(tuple(_compile_term(term, f"{at}[{i}]") for i, term in terms if not _is_empty(term)))
 
@@ -177,13 +177,13 @@ def compile_required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return RequiredNodeAffinity(
-        api_labels.from_set(spec.node_selector), None if required is None else compile_node_selector(required)
+        api_labels.selector_from_set(spec.node_selector), None if required is None else compile_node_selector(required)
     )
 
 
 def _compile_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
-    selector, errors = compile_requirements(term.match_expressions, child(path, "matchExpressions"))
-    at = child(path, "matchFields")
+    selector, errors = compile_requirements(term.match_expressions, join_path(path, "matchExpressions"))
+    at = join_path(path, "matchFields")
     errors += [error for i, field in enumerate(term.match_fields) for error in _validate_field(field, f"{at}[{i}]")]
     return CompiledTerm(errors=tuple(errors)) if errors else CompiledTerm(selector, tuple(term.match_fields))
 
@@ -195,19 +195,21 @@ def compile_requirements(requirements: Iterable[SelectorRequirement], path: str)
         requirement_path = f"{path}[{i}]"
         operator = _OPERATORS.get(requirement.operator)
         if operator is None:
-            errors.append(not_supported(child(requirement_path, "operator"), requirement.operator, _OPERATORS))
+            errors.append(
+                format_not_supported(join_path(requirement_path, "operator"), requirement.operator, _OPERATORS)
+            )
             continue
-        faults = api_labels.requirement_errors(requirement.key, operator, requirement.values, requirement_path)
+        faults = api_labels.validate_requirement(requirement.key, operator, requirement.values, requirement_path)
         errors += faults
         valid += [] if faults else [Requirement(requirement.key, operator, tuple(requirement.values or ()))]
-    return api_labels.selector(valid), errors
+    return api_labels.build_selector(valid), errors
 
 
 def _validate_field(field: SelectorRequirement, path: str) -> list[str]:
     if field.operator not in _FIELD_OPERATORS:
-        return [not_supported(child(path, "operator"), field.operator, _FIELD_OPERATORS)]
+        return [format_not_supported(join_path(path, "operator"), field.operator, _FIELD_OPERATORS)]
     if len(field.values or ()) != 1:
-        return [invalid(child(path, "values"), field.values, "must have one element")]
+        return [format_invalid(join_path(path, "values"), field.values, "must have one element")]
     return []
 
 
@@ -226,4 +228,4 @@ def _is_empty(term: NodeSelectorTerm) -> bool:
 
 def _raise_if_any(errors: Iterable[str]) -> None:
     if messages := tuple(errors):
-        raise NodeSelectorError(api_labels.aggregate(messages))
+        raise NodeSelectorError(api_labels.format_aggregate(messages))

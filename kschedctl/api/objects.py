@@ -1,7 +1,8 @@
-"""The Kubernetes objects that scheduling reads, as frozen structs: only the fields that some plugin or study reads.
+"""The Kubernetes objects that scheduling reads, as frozen structs with only the fields that something in kschedctl
+reads.
 
-Field names and meaning are those of the API (staging/src/k8s.io/api, v1.36); anything else in a document is ignored.
-Quantities, times and IntOrStrings keep the form in which they were printed.
+Names and meaning of the fields are those of the API (staging/src/k8s.io/api, v1.36). Everything else in a document is
+ignored. Quantities, times and IntOrStrings keep the form in which they were printed.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ import msgspec
 from kschedctl.api.decoding import convert_builtins
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""The largest integer of the API, and of the columns; what is narrower there is so in upstream's validation."""
+"""An integer of the API. Narrower types of the API are checked by validation."""
 
 Resources = dict[str, str | int | float]
-"""A ResourceList: resource name -> quantity as printed."""
+"""A ResourceList: quantities as printed, by resource name."""
 
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
-"""Go's zero time. To the API server a time that is no pointer there has not been set where it is zero."""
+"""Go's zero time, which the API server treats as unset."""
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Base of all API structs: camelCase in documents, immutable, not tracked by the garbage collector (no cycles)."""
+    """Base of all API structs: camelCase in documents, immutable, and without cycles, so not tracked by the garbage
+    collector.
+    """
 
 
 def _unset(struct: Struct, field: str) -> None:
@@ -59,35 +62,46 @@ class ObjectMeta(Struct, frozen=True):
 
 
 class PodAnnotations(Struct, frozen=True):
-    """The annotations of a pod that scheduling or autoscaling reads; the others are the bulk of many pods.
-
-    ``group_name`` and ``task_spec`` are Volcano's, those of groups Kueue's; the descheduler reads the last three and
-    ``mirror``, Karpenter the two before these, the Cluster Autoscaler the rest.
-    """
+    """The annotations of a pod that scheduling or autoscaling reads."""
 
     group_name: str = msgspec.field(name="scheduling.k8s.io/group-name", default="")
+    """Read by Volcano."""
     task_spec: str = msgspec.field(name="volcano.sh/task-spec", default="")
+    """Read by Volcano."""
     pod_group_name: str = msgspec.field(name="kueue.x-k8s.io/pod-group-name", default="")
+    """Read by Kueue."""
     pod_group_total_count: str = msgspec.field(name="kueue.x-k8s.io/pod-group-total-count", default="")
+    """Read by Kueue."""
     pod_group_fast_admission: str = msgspec.field(name="kueue.x-k8s.io/pod-group-fast-admission", default="")
+    """Read by Kueue."""
     mirror: str = msgspec.field(name="kubernetes.io/config.mirror", default="")
+    """Read by the descheduler."""
     safe_to_evict: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/safe-to-evict", default="")
+    """Read by the Cluster Autoscaler."""
     safe_local_volumes: str = msgspec.field(
         name="cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes", default=""
     )
+    """Read by the Cluster Autoscaler."""
     scale_up_delay: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/pod-scale-up-delay", default="")
+    """Read by the Cluster Autoscaler."""
     daemon_set_pod: str = msgspec.field(name="cluster-autoscaler.kubernetes.io/daemonset-pod", default="")
+    """Read by the Cluster Autoscaler."""
     do_not_disrupt: str | None = msgspec.field(name="karpenter.sh/do-not-disrupt", default=None)
+    """Read by Karpenter."""
     deletion_cost: str | None = msgspec.field(name="controller.kubernetes.io/pod-deletion-cost", default=None)
+    """Read by Karpenter."""
     config_source: str = msgspec.field(name="kubernetes.io/config.source", default="api")
+    """Read by the descheduler."""
     evict: str | None = msgspec.field(name="descheduler.alpha.kubernetes.io/evict", default=None)
+    """Read by the descheduler."""
     prefers_no_eviction: str | None = msgspec.field(
         name="descheduler.alpha.kubernetes.io/prefer-no-eviction", default=None
     )
+    """Read by the descheduler."""
 
 
 class PodMeta(Struct, frozen=True):
-    """ObjectMeta of a pod, of the annotations those that some plugin or study reads."""
+    """The ObjectMeta of a pod, with the annotations of PodAnnotations only."""
 
     name: str = ""
     namespace: str = ""
@@ -169,7 +183,7 @@ class WeightedPodAffinityTerm(Struct, frozen=True):
 
 
 class PodAffinity(Struct, frozen=True):
-    """PodAffinity and PodAntiAffinity, which have one shape."""
+    """A PodAffinity or PodAntiAffinity, which have the same fields."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
@@ -277,7 +291,7 @@ class CinderVolumeSource(Struct, frozen=True):
 
 
 class NamedVolumeSource(Struct, frozen=True):
-    """An in-line source of which only the presence, or the volume's path, matters (vSphere, portworx, azureFile)."""
+    """An in-line source of which only the presence or the volume's path matters (vSphere, portworx, azureFile)."""
 
     volume_path: str = ""
     volume_id: str = msgspec.field(default="", name="volumeID")
@@ -386,7 +400,7 @@ class ContainerStateTerminated(Struct, frozen=True):
 
 
 class ContainerState(Struct, frozen=True):
-    """One that runs is neither."""
+    """The state of a container. A running one is neither waiting nor terminated."""
 
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
@@ -446,12 +460,12 @@ class Pod(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def terminated(self) -> bool:
-        """Succeeded and Failed pods hold nothing and are not scheduled."""
+        """Return whether the pod has succeeded or failed, so that it occupies nothing and is not scheduled."""
         return self.status.phase in ("Succeeded", "Failed")
 
 
@@ -464,7 +478,7 @@ class Taint(Struct, frozen=True):
     effect: str = ""
 
     def __str__(self) -> str:
-        """``gpu=true:NoSchedule``, as kubectl takes it."""
+        """Return the taint in kubectl's format: ``gpu=true:NoSchedule``."""
         return f"{self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
 
 
@@ -526,10 +540,11 @@ class ReplicationControllerSpec(Struct, frozen=True):
 
 
 class WorkloadStatus(Struct, frozen=True):
-    """What a controller says of its pods; of a DaemonSet ``desired_number_scheduled`` is how many it wants."""
+    """A controller's report on its pods."""
 
     updated_replicas: Int64 | None = None
     desired_number_scheduled: Int64 | None = None
+    """The number of pods that a DaemonSet wants."""
     conditions: tuple[Condition, ...] = ()
 
 
@@ -544,7 +559,7 @@ class StatefulSetOrdinals(Struct, frozen=True):
 
 
 class WorkloadSpec(Struct, frozen=True):
-    """Spec of ReplicaSets, StatefulSets, Deployments and DaemonSets; the last three are of one kind of these each."""
+    """The spec of a ReplicaSet, StatefulSet, Deployment or DaemonSet. Some fields exist in only one of these kinds."""
 
     replicas: Int64 | None = None
     selector: LabelSelector | None = None
@@ -603,7 +618,7 @@ class StoredAutoscalerStatus(Struct, frozen=True):
 
 
 class StoredAutoscaler(Struct, frozen=True):
-    """A HorizontalPodAutoscaler, which decides how many pods a workload wants: its metrics are not read."""
+    """A HorizontalPodAutoscaler without its metrics."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: StoredAutoscalerSpec = StoredAutoscalerSpec()
@@ -660,7 +675,7 @@ class LocalObjectReference(Struct, frozen=True):
 
 
 class ServiceAccount(Struct, frozen=True):
-    """A ServiceAccount; of the secrets that it grants only names are read."""
+    """A ServiceAccount. Of the secrets that it grants only the names are read."""
 
     metadata: ObjectMeta = ObjectMeta()
     secrets: tuple[LocalObjectReference, ...] = ()
@@ -669,7 +684,7 @@ class ServiceAccount(Struct, frozen=True):
 
 
 class ConfigMap(Struct, frozen=True):
-    """A ConfigMap that tells what an autoscaler does."""
+    """A ConfigMap with the status or the settings of an autoscaler."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = {}
@@ -756,7 +771,7 @@ class CSIPersistentVolumeSource(Struct, frozen=True):
 
 
 class NodeVolumeSource(Struct, frozen=True):
-    """What is on one node: read is that it is so, not where."""
+    """A source that lies on one node. Only its presence is read."""
 
 
 class VolumeNodeAffinity(Struct, frozen=True):
@@ -895,7 +910,7 @@ class DeviceSubRequest(Struct, frozen=True):
 
 
 class DeviceRequest(Struct, frozen=True):
-    """The fields after ``first_available`` are where v1beta1 has what v1 has in ``exactly``; they are read into it."""
+    """A request for devices. v1beta1 has the fields after ``first_available`` where v1 has ``exactly``."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
@@ -1001,7 +1016,7 @@ class DeviceClass(Struct, frozen=True):
 
 
 class DeviceAttribute(Struct, frozen=True):
-    """Exactly one of the fields is set; `int`, `bool`, `string` and `version` are the API's names."""
+    """The value of a device attribute. Exactly one of the fields is set."""
 
     int_: Int64 | None = msgspec.field(default=None, name="int")
     bool_: bool | None = msgspec.field(default=None, name="bool")
@@ -1054,7 +1069,7 @@ class NodeAllocatableResourceMapping(Struct, frozen=True):
 
 
 class Device(Struct, frozen=True):
-    """``basic`` is where v1beta1 and v1alpha3 have all but the name; it is read into the other fields."""
+    """A device. v1beta1 and v1alpha3 have all fields but the name in ``basic``, from where they are copied."""
 
     name: str = ""
     attributes: dict[str, DeviceAttribute] = {}
@@ -1073,14 +1088,14 @@ class Device(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.basic is not None:
-            capacity = {name: _capacity(amount) for name, amount in (self.basic.get("capacity") or {}).items()}
+            capacity = {name: _wrap_capacity(amount) for name, amount in (self.basic.get("capacity") or {}).items()}
             basic = convert_builtins(self.basic | {"capacity": capacity}, Device)
             for field in self.__struct_fields__[1:]:
                 msgspec.structs.force_setattr(self, field, getattr(basic, field))
 
 
-def _capacity(amount: object) -> object:
-    """v1alpha3 has the quantity where later versions have an object."""
+def _wrap_capacity(amount: object) -> object:
+    """Return a capacity as an object. v1alpha3 has a plain quantity."""
     return amount if isinstance(amount, dict) else {"value": amount}
 
 
@@ -1107,7 +1122,7 @@ class ResourceSlice(Struct, frozen=True):
 
 
 class DeviceTaintSelector(Struct, frozen=True):
-    """``device_class_name`` and ``selectors`` are gone since 1.35."""
+    """The devices that a taint rule applies to. ``device_class_name`` and ``selectors`` were removed in 1.35."""
 
     device_class_name: str | None = None
     driver: str | None = None
@@ -1139,7 +1154,7 @@ class GangSchedulingPolicy(Struct, frozen=True):
 
 
 class BasicSchedulingPolicy(Struct, frozen=True):
-    """Says by being there that the pods are placed one by one."""
+    """The policy that pods are placed one by one. It has no fields."""
 
 
 class PodGroupSchedulingPolicy(Struct, frozen=True):
@@ -1168,11 +1183,11 @@ class WorkloadReference(Struct, frozen=True):
 
 
 class SingleDisruptionMode(Struct, frozen=True):
-    """Says by being there that pods of the group are evicted one by one."""
+    """The mode in which pods of the group are evicted one by one. It has no fields."""
 
 
 class AllDisruptionMode(Struct, frozen=True):
-    """Says by being there that all pods of the group are evicted together."""
+    """The mode in which all pods of the group are evicted together. It has no fields."""
 
 
 class DisruptionMode(Struct, frozen=True):
@@ -1181,7 +1196,9 @@ class DisruptionMode(Struct, frozen=True):
 
 
 class PodGroupSpec(Struct, frozen=True):
-    """``pod_group_template_ref`` and a word for ``disruption_mode``: of v1alpha2, which 1.37 dropped."""
+    """The spec of a PodGroup. ``pod_group_template_ref`` and a string in ``disruption_mode`` are of v1alpha2,
+    removed in 1.37.
+    """
 
     parent_composite_pod_group_name: str | None = None
     workload_ref: WorkloadReference | None = None
@@ -1195,8 +1212,8 @@ class PodGroupSpec(Struct, frozen=True):
     preemption_policy: str | None = None
 
     @property
-    def disrupted_together(self) -> bool:
-        """Whether its pods are evicted all or none."""
+    def is_disrupted_together(self) -> bool:
+        """Return whether the pods are evicted all or none."""
         mode = self.disruption_mode
         return mode.all is not None if isinstance(mode, DisruptionMode) else mode == "PodGroup"
 
@@ -1227,7 +1244,7 @@ class CompositePodGroupSchedulingPolicy(Struct, frozen=True):
 
 
 class CompositePodGroupSpec(Struct, frozen=True):
-    """A group of groups: which are of it they say themselves, by their parent's name."""
+    """The spec of a group of groups. The member groups name it as their parent."""
 
     parent_composite_pod_group_name: str | None = None
     workload_ref: WorkloadReference | None = None
@@ -1239,8 +1256,8 @@ class CompositePodGroupSpec(Struct, frozen=True):
     preemption_policy: str | None = None
 
     @property
-    def disrupted_together(self) -> bool:
-        """Whether all pods of its groups are evicted or none."""
+    def is_disrupted_together(self) -> bool:
+        """Return whether all pods of its groups are evicted or none."""
         return self.disruption_mode is not None and self.disruption_mode.all is not None
 
 
@@ -1272,10 +1289,11 @@ class CoschedulingPodGroup(Struct, frozen=True):
 
 
 class VolcanoPodGroupSpec(Struct, frozen=True):
-    """``min_task_member``: of each task, by its name, how many pods have to run."""
+    """The spec of a Volcano PodGroup."""
 
     min_member: Int64 = 0
     min_task_member: dict[str, Int64] = {}
+    """How many pods of each task have to run."""
     min_resources: Resources | None = None
     queue: str = ""
 
@@ -1294,10 +1312,12 @@ class VolcanoPodGroup(Struct, frozen=True):
 
 
 class ElasticQuotaSpec(Struct, frozen=True):
-    """``min``: what the namespace is guaranteed; ``max``: the most that it may use. None: zero, and no limit."""
+    """The bounds of a namespace's resource usage."""
 
     min: Resources | None = None
+    """The guaranteed amounts; None means zero."""
     max: Resources | None = None
+    """The most that may be used; None means no limit."""
 
 
 class ElasticQuota(Struct, frozen=True):
@@ -1308,21 +1328,23 @@ class ElasticQuota(Struct, frozen=True):
 
 
 class ZoneResource(Struct, frozen=True):
-    """A resource of a NUMA node; ``available`` is what is not taken of it."""
+    """A resource of a NUMA node."""
 
     name: str = ""
     available: str | int | float = 0
+    """The amount that is not in use."""
 
 
 class ZoneCost(Struct, frozen=True):
-    """How far the zone of this name is from another one, or from itself."""
+    """The distance of a zone from another one or from itself."""
 
     name: str = ""
+    """The other zone."""
     value: int = 0
 
 
 class TopologyZone(Struct, frozen=True):
-    """``type`` is Node for NUMA nodes, of which ``name`` is ``node-0``, ``node-1`` …"""
+    """A zone of a node's topology. NUMA nodes have the type Node and names like ``node-0``."""
 
     name: str = ""
     type: str = ""
@@ -1336,7 +1358,7 @@ class TopologyAttribute(Struct, frozen=True):
 
 
 class NodeResourceTopology(Struct, frozen=True):
-    """The NUMA zones of the node of its name, as an exporter of topology.node.k8s.io publishes them."""
+    """The NUMA zones of a node, as an exporter of topology.node.k8s.io publishes them under the node's name."""
 
     metadata: ObjectMeta = ObjectMeta()
     topology_policies: tuple[str, ...] = ()
@@ -1348,7 +1370,7 @@ class NodeResourceTopology(Struct, frozen=True):
 
 
 class RecordMeta(Struct, frozen=True):
-    """ObjectMeta of what is written again and again, and made many times over."""
+    """The ObjectMeta of objects that are rewritten constantly or exist in large numbers."""
 
     name: str = ""
     namespace: str = ""
@@ -1377,7 +1399,7 @@ class EventSeries(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """An event of core/v1; what events.k8s.io/v1 names otherwise is put where core/v1 has it."""
+    """An event of core/v1. Fields of events.k8s.io/v1 with other names are copied to those of core/v1."""
 
     metadata: RecordMeta = RecordMeta()
     involved_object: ObjectReference = ObjectReference()
@@ -1419,7 +1441,7 @@ _NEWER_EVENT_FIELDS: tuple[tuple[str, str, object], ...] = (
     ("deprecated_last_timestamp", "last_timestamp", None),
     ("reporting_controller", "reporting_component", ""),
 )
-"""Field of events.k8s.io/v1, that of core/v1, and what stands for none."""
+"""Each field of events.k8s.io/v1 with the one of core/v1 and its empty value."""
 
 
 class LeaseSpec(Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Custom resources whose operators create pods: how many pods a resource asks for, and what its status says.
+"""Custom resources whose operators create pods: the number of pods they ask for, and their status.
 
-The operator alone knows the shape of these pods, so no more than this is read of a resource: its specification and
-its status are different for each operator, and are dropped once the few facts are taken from them.
+Only the operator knows the shape of these pods. Specification and status differ between operators and are dropped once
+these facts have been extracted.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ KINDS_WITHOUT_PODS = frozenset(
         *("ManagedCertificate", "PodMonitoring"),
     )
 )
-"""Kinds of custom resources of which no controller makes pods."""
+"""Kinds of custom resources whose controllers create no pods."""
 
 _INSTALLERS = frozenset({"HelmRelease", "HelmChart", "Application", "ApplicationSet", "Kustomization"})
-"""Kinds that install manifests of their own, whatever numbers their values hold."""
+"""Kinds that install other manifests, whatever numbers their values contain."""
 
 _MACHINE_GROUPS = ("cluster.x-k8s.io", "machine.openshift.io", "karpenter.", "eks.amazonaws.com", "volcano.sh")
-"""Beginnings or ends of API groups whose resources stand for nodes and queues, not for pods."""
+"""Prefixes or suffixes of API groups whose resources represent nodes and queues, not pods."""
 
-_COUNTS = ("replicas", "instances", "numberOfInstances", "replicasCount", "parallelism")
-"""Fields of a specification, and of its parts, that hold a number of pods, the one that counts first."""
+_COUNT_FIELDS = ("replicas", "instances", "numberOfInstances", "replicasCount", "parallelism")
+"""Fields that hold a number of pods, in order of precedence."""
 
-_COUNTS_NOT_NESTED = ("count", "size", "clusterSize", "nodeCount", "members", "brokers")
-"""Fields that hold a number of pods only directly in a specification or in an entry of a list, elsewhere anything."""
+_TOP_LEVEL_COUNT_FIELDS = ("count", "size", "clusterSize", "nodeCount", "members", "brokers")
+"""Fields that hold a number of pods only directly in a specification or in a list entry."""
 
-_OF_ONE_POD = ("headGroupSpec", "driver")
+_SINGLE_POD_PARTS = ("headGroupSpec", "driver")
 """Parts of a specification that stand for one pod: Ray's head and Spark's driver."""
 
-_NOT_COUNTED = frozenset(
+_PARTS_WITHOUT_COUNTS = frozenset(
     {"metadata", "resources", "affinity", "storage", "volumes", "volumeClaimTemplate", "config", "env", "listeners"}
 )
-"""Parts of a specification in which a number is no number of pods."""
+"""Parts of a specification in which numbers do not count pods."""
 
 _ENDED = frozenset({"completed", "complete", "succeeded", "failed", "finished", "stopped"})
 _PHASES = ("phase", "state", "jobDeploymentStatus", "jobStatus", "PostgresClusterStatus", "lifecycleState")
@@ -61,44 +61,45 @@ _MESSAGES = ("message", "reason", "phaseReason", "errorMessage", "error")
 
 
 class OperatorResource(Struct, frozen=True):
-    """A custom resource whose operator creates pods.
-
-    ``spec`` and ``status`` are empty once the object is made: the other fields have what is read of them.
-    ``expected_pods``: how many pods it asks for, None if no field says so. ``suspended``: it asks for none for now.
-    ``phase`` and ``message`` are the operator's own words.
-    """
+    """A custom resource whose operator creates pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Any = None
+    """Cleared once the facts are extracted."""
     status: Any = None
+    """Cleared once the facts are extracted."""
     expected_pods: Int64 | None = None
+    """The number of pods that the resource asks for, None if no field tells."""
     suspended: bool = False
+    """Whether the resource asks for no pods for now."""
     phase: str = ""
+    """The phase in the operator's words."""
     message: str = ""
+    """The message in the operator's words."""
     conditions: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
         spec, status = self.spec, self.status
         if isinstance(spec, Mapping):
-            _set(self, "expected_pods", count_pods(spec))
+            _set_field(self, "expected_pods", count_pods(spec))
             policy = object_at(spec, "runPolicy")
-            _set(self, "suspended", any(holder.get("suspend") is True for holder in (spec, policy)))
+            _set_field(self, "suspended", any(holder.get("suspend") is True for holder in (spec, policy)))
         if isinstance(status, Mapping):
-            _set(self, "phase", _first_text(status, _PHASES))
-            _set(self, "message", _first_text(status, _MESSAGES))
-            _set(self, "conditions", tuple(_conditions(status)))
-        _set(self, "spec", None)
-        _set(self, "status", None)
+            _set_field(self, "phase", _find_text(status, _PHASES))
+            _set_field(self, "message", _find_text(status, _MESSAGES))
+            _set_field(self, "conditions", tuple(_iter_conditions(status)))
+        _set_field(self, "spec", None)
+        _set_field(self, "status", None)
 
     @property
     def has_ended(self) -> bool:
-        """Return whether its operator reports that it has run to its end and needs no more pods."""
+        """Return whether the operator reports that the resource has finished and needs no more pods."""
         ended = any(c.status == "True" and c.type.lower() in _ENDED for c in self.conditions)
         return ended or self.phase.lower() in _ENDED
 
 
 class CustomResource(OperatorResource, frozen=True):
-    """A custom resource of a kind that has no line of its own among the kinds, and that looks as if it made pods."""
+    """A custom resource of a kind without its own entry in Objects that seems to create pods."""
 
     api_version: str = ""
     resource_kind: str = ""
@@ -107,8 +108,7 @@ class CustomResource(OperatorResource, frozen=True):
 def may_create_pods(document: JsonObject) -> bool:
     """Return whether the document looks like a custom resource whose operator creates pods.
 
-    It is of a group that is none of Kubernetes' own, and its specification holds a number of replicas or a pod
-    template.
+    Its API group is not Kubernetes' own, and its specification contains a number of replicas or a pod template.
 
     >>> kafka = {"apiVersion": "example.com/v1", "kind": "Db", "spec": {"replicas": 3}}
     >>> may_create_pods(kafka), may_create_pods({**kafka, "kind": "KafkaTopic"}), may_create_pods({"kind": "Pod"})
@@ -123,12 +123,12 @@ def may_create_pods(document: JsonObject) -> bool:
 
 
 def is_custom_group(group: str) -> bool:
-    """Return whether a group is none of Kubernetes itself, or one of its projects' two that have pods."""
+    """Return whether the API group is not Kubernetes' own, or belongs to one of the two projects that create pods."""
     return "." in group and (group in KUBERNETES_PROJECTS_WITH_PODS or not group.endswith("k8s.io"))
 
 
-def custom_resource(document: JsonObject) -> CustomResource | None:
-    """Return the struct of a document that may create pods, None if its metadata is not that of an object."""
+def build_custom_resource(document: JsonObject) -> CustomResource | None:
+    """Return the struct of a document that may create pods, or None if its metadata is invalid."""
     spec, status = document.get("spec"), document.get("status")
     named = {key: value for key, value in object_at(document, "metadata").items() if value is not None}
     try:
@@ -147,9 +147,9 @@ def custom_resource(document: JsonObject) -> CustomResource | None:
 
 
 def count_pods(spec: JsonObject) -> int | None:
-    """Return how many pods a specification asks for, None if no field of it is known to say so.
+    """Return how many pods a specification asks for, or None if no known field tells.
 
-    Counts of parts are added; the count of a part whose template has counts of its own multiplies these.
+    Counts of parts are added. If a part has a template with counts, its own count multiplies them.
 
     >>> count_pods({"kafka": {"replicas": 3}, "zookeeper": {"replicas": 2}})
     5
@@ -160,20 +160,20 @@ def count_pods(spec: JsonObject) -> int | None:
     >>> count_pods({"version": 16}) is None
     True
     """
-    return _count(spec, (*_COUNTS, *_COUNTS_NOT_NESTED))
+    return _count_pods_in(spec, (*_COUNT_FIELDS, *_TOP_LEVEL_COUNT_FIELDS))
 
 
-def _count(part: JsonObject, fields: tuple[str, ...]) -> int | None:
-    own = next((count for field in fields if (count := _natural(part.get(field))) is not None), None)
-    inside = [count for field, inner in part.items() if (count := _count_of_part(field, inner)) is not None]
+def _count_pods_in(part: JsonObject, fields: tuple[str, ...]) -> int | None:
+    own = next((count for field in fields if (count := _as_count(part.get(field))) is not None), None)
+    inside = [count for field, inner in part.items() if (count := _count_pods_of_part(field, inner)) is not None]
     if own is None:
         return sum(inside) if inside else None
     multiplied = any(isinstance(part.get(field), dict) for field in ("template", "leaderWorkerTemplate"))
     return own * sum(inside) if inside and multiplied else own + sum(inside)
 
 
-def _count_of_part(field: str, part: object) -> int | None:
-    if field in _NOT_COUNTED:
+def _count_pods_of_part(field: str, part: object) -> int | None:
+    if field in _PARTS_WITHOUT_COUNTS:
         return None
     if isinstance(part, list):
         counts = [count_pods(entry) for entry in part if isinstance(entry, dict)]
@@ -183,17 +183,17 @@ def _count_of_part(field: str, part: object) -> int | None:
         return sum(known) if known else None
     if not isinstance(part, dict):
         return None
-    size = (*_COUNTS, "size") if field == "leaderWorkerTemplate" else _COUNTS
-    inside = _count(part, size)
-    return 1 + (inside or 0) if field in _OF_ONE_POD else inside
+    size = (*_COUNT_FIELDS, "size") if field == "leaderWorkerTemplate" else _COUNT_FIELDS
+    inside = _count_pods_in(part, size)
+    return 1 + (inside or 0) if field in _SINGLE_POD_PARTS else inside
 
 
-def _natural(value: object) -> int | None:
+def _as_count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
 
 
 def _has_pod_template(value: object) -> bool:
-    """Return whether there are containers somewhere in the value."""
+    """Return whether the value contains containers at any depth."""
     unvisited = [value]
     while unvisited:
         inner = unvisited.pop()
@@ -206,8 +206,8 @@ def _has_pod_template(value: object) -> bool:
     return False
 
 
-def _first_text(status: JsonObject, fields: tuple[str, ...]) -> str:
-    """Return the first of these fields that holds text, also inside of the status of an application or a job."""
+def _find_text(status: JsonObject, fields: tuple[str, ...]) -> str:
+    """Return the first of the fields that holds text, also within the status of an application or job."""
     for holder in (status, object_at(status, "applicationState"), object_at(status, "jobStatus")):
         for field in fields:
             if isinstance(text := holder.get(field), str) and text:
@@ -215,12 +215,12 @@ def _first_text(status: JsonObject, fields: tuple[str, ...]) -> str:
     return ""
 
 
-def _conditions(status: JsonObject) -> Iterator[Condition]:
+def _iter_conditions(status: JsonObject) -> Iterator[Condition]:
     for condition in array_at(status, "conditions"):
         if isinstance(condition, Mapping):
             texts = (condition.get(field) for field in ("type", "status", "reason", "message"))
             yield Condition(*(text if isinstance(text, str) else "" for text in texts))
 
 
-def _set(resource: OperatorResource, field: str, value: object) -> None:
+def _set_field(resource: OperatorResource, field: str, value: object) -> None:
     msgspec.structs.force_setattr(resource, field, value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kschedctl.api.labels import from_label_selector
+from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 
 MAX_NAMED = 3
@@ -47,7 +47,7 @@ def explain_used_up_budgets(
     causes: dict[str, str] = {}
     pods = list(pods)
     for budget in budgets if pods else ():
-        namespace, selector = budget.metadata.namespace, from_label_selector(budget.spec.selector)
+        namespace, selector = budget.metadata.namespace, selector_from_api(budget.spec.selector)
         if budget.status.disruptions_allowed > 0:
             continue
         blocked = [p for p in pods if p.metadata.namespace == namespace and selector.matches(p.metadata.labels)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kschedctl.api.api_versions import is_custom_api, is_newer, version_order
-from kschedctl.api.kinds import BY_KIND, KINDS, ReadFor, fate
+from kschedctl.api.kinds import KINDS, LIFECYCLES, ReadFor, describe_lifecycle
 from kschedctl.errors import InputError
 
 
@@ -35,13 +35,13 @@ def is_readable(kind: str, version: str, error: Callable[..., InputError]) -> bo
     versions = KINDS[kind].versions
     if not version or version in versions or is_newer_version(kind, version):
         return True
-    problem = f"{kind} in apiVersion {version} {fate(version, kind) or 'is not known'}"
+    problem = f"{kind} in apiVersion {version} {describe_lifecycle(version, kind) or 'is not known'}"
     raise error(problem, hint=f"{' or '.join(versions)} is what kschedctl reads")
 
 
 def is_newer_version(kind: str, version: str) -> bool:
     """Return whether the version is newer than every known version of the kind, or than every equally mature one."""
-    if kind not in KINDS or (version, kind) in BY_KIND or version in KINDS[kind].versions:
+    if kind not in KINDS or (version, kind) in LIFECYCLES or version in KINDS[kind].versions:
         return False
     known_versions = {*KINDS[kind].versions, *(each.name for each in KINDS[kind].lifecycle)}
     equally_mature = {name for name in known_versions if version_order(name)[0] == version_order(version)[0]}

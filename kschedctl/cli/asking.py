@@ -10,7 +10,7 @@ from kschedctl.cli.options import NO_PLACES, Output, Places
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import RunOptions, exit_code
 from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.several_clusters import Report, ask_each
+from kschedctl.replay.repeated_runs import Report, ask_each
 
 Subject = TypeVar("Subject")
 

@@ -15,7 +15,7 @@ from kschedctl.admission.hooks import NAME_LABEL
 from kschedctl.admission.unknown import is_missing
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
-from kschedctl.api.kinds import kind_in_api
+from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Namespace as StoredNamespace
 from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
@@ -179,7 +179,7 @@ def tell_left_out(reading: ReadResult) -> None:
 def _tell_custom_resources(reading: ReadResult) -> None:
     """Say which custom resources in the files would have pods that nobody here knows."""
     unknown = {
-        (resource.resource_kind if isinstance(resource, CustomResource) else kind_in_api(kind), resource.metadata.name)
+        (resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind), resource.metadata.name)
         for kind, objects in reading.objects.items()
         for resource in objects
         if isinstance(resource, OperatorResource) and not resource.metadata.uid

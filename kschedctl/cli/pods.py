@@ -10,9 +10,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.workload_pods import is_waiting
+from kschedctl.replay.controllers.workload_pods import described, is_waiting, waiting
 from kschedctl.replay.edits import added
-from kschedctl.replay.waiting_pods import described, waiting
 
 MOST_ALIKE = 10
 

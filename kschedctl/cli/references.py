@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.kinds import KINDS, plural
+from kschedctl.api.kinds import KINDS, pluralize_kind
 from kschedctl.api.operator_resources import OperatorResource
 from kschedctl.errors import UsageError
 
@@ -23,7 +23,10 @@ SHORT_NAMES = {
 }
 """The kinds that may be asked about -> kubectl's short name; ``deployments.apps`` is a name, too."""
 _KINDS = {
-    name: kind for kind, short in SHORT_NAMES.items() for name in (kind.lower(), plural(kind).lower(), short) if name
+    name: kind
+    for kind, short in SHORT_NAMES.items()
+    for name in (kind.lower(), pluralize_kind(kind).lower(), short)
+    if name
 }
 ELSEWHERE_KINDS: Mapping[str, tuple[str, ...]] = {
     "Workload": ("kueue_workloads",),
@@ -35,7 +38,7 @@ ELSEWHERE_KINDS: Mapping[str, tuple[str, ...]] = {
     },
 }
 """The kinds of what waits before kube-scheduler sees a pod of it -> the fields of a Cluster that hold their objects."""
-_ELSEWHERE = {name: kind for kind in ELSEWHERE_KINDS for name in (kind.lower(), plural(kind).lower())}
+_ELSEWHERE = {name: kind for kind in ELSEWHERE_KINDS for name in (kind.lower(), pluralize_kind(kind).lower())}
 
 
 class Reference(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kschedctl.api.validation import around_pods
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
-from kschedctl.replay.refusals import invalid_around, raise_all, refusals
+from kschedctl.replay.denials import invalid_around, raise_all, refusals
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.lines import at_field
 from kschedctl.sources.typed import typed

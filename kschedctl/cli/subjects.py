@@ -21,18 +21,17 @@ from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import in_context, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod, created
-from kschedctl.replay.controllers.fewer_pods import fixes_as_told, replayed, why_fewer
+from kschedctl.replay.controllers.creation_failures import find_unread_kinds
 from kschedctl.replay.controllers.manifests import in_files
-from kschedctl.replay.controllers.not_created import unread
-from kschedctl.replay.controllers.one_more import template_of
-from kschedctl.replay.controllers.workload_pods import of_workload, pods_of, workloads
-from kschedctl.replay.waiting_elsewhere.find import find_holding_back
+from kschedctl.replay.controllers.missing_pods import fixes_as_told, replayed, why_fewer
+from kschedctl.replay.controllers.target_pod import TargetPod, create_targets
+from kschedctl.replay.controllers.workload_pods import of_workload, pods_of, template_of, workloads
+from kschedctl.replay.waiting_elsewhere import find_holding_back
 
 Subject = Pod | Owner
 
 
-def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[AskedPod]:
+def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[TargetPod]:
     """The pods, or those that stand for the workloads, that the words name.
 
     ``scope`` is as the command line has it: only a namespace that was given there keeps words of other ones out.
@@ -43,7 +42,7 @@ def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) 
     return stand_ins(inquiry, list({_key(subject): subject for subject in subjects}.values()))
 
 
-def of_files(inquiry: Inquiry, scope: Scope) -> list[AskedPod] | None:
+def of_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | None:
     """The pods that the files ask about; None where they describe a cluster. Raises KschedctlError.
 
     Of several pods that the cluster has already nothing is said here: they are among the pending ones. ``scope`` is as
@@ -73,18 +72,20 @@ def without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
     return [key for key in mine if not pods_of(inquiry.cluster, key)]
 
 
-def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[AskedPod]:
+def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
     """The pods that are meant, those of manifests as if all of these were created. Raises KschedctlError."""
     with in_files(inquiry.places):
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
         refuse_invalid([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
         scheduler = inquiry.scheduler
         written = {key: inquiry.written[key].document for key in manifests}
-        made = dict(zip(manifests, created(scheduler, [inquiry.manifests[k] for k in manifests], written), strict=True))
+        made = dict(
+            zip(manifests, create_targets(scheduler, [inquiry.manifests[k] for k in manifests], written), strict=True)
+        )
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
-                chosen.append(AskedPod(scheduler, scheduler.view.stored(subject)))
+                chosen.append(TargetPod(scheduler, scheduler.view.stored(subject)))
             elif subject in made:
                 chosen.append(made[subject])
             else:
@@ -92,7 +93,7 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[AskedPod]:
     return [_asking(asked_pod, inquiry.scheduler_name) for asked_pod in chosen]
 
 
-def _asking(asked_pod: AskedPod, scheduler_name: str | None) -> AskedPod:
+def _asking(asked_pod: TargetPod, scheduler_name: str | None) -> TargetPod:
     """A pod that is not in the cluster, as if it asked for this scheduler."""
     if scheduler_name is None or asked_pod.pod.spec.node_name:
         return asked_pod
@@ -101,12 +102,12 @@ def _asking(asked_pod: AskedPod, scheduler_name: str | None) -> AskedPod:
     )
 
 
-def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
+def _of_stored(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     """The pods of a workload of the cluster; the first tells what it could not create. Raises KschedctlError."""
     scheduler, creations, manifest = inquiry.scheduler, inquiry.creations, inquiry.template(owner)
     if creations is None:
         return of_workload(scheduler, owner, manifest)
-    lacking, missing = creations.of(owner), unread(inquiry.cluster, owner.kind)
+    lacking, missing = creations.report_of(owner), find_unread_kinds(inquiry.cluster, owner.kind)
     fewer = why_fewer(inquiry.cluster, owner)
     waiting = find_holding_back(inquiry.cluster, owner, inquiry.now)
     template = manifest or template_of(inquiry.cluster, owner)
@@ -124,8 +125,8 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[AskedPod]:
         if lacking is None or lacking.past:
             raise
         nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
-        return [AskedPod(scheduler, nobody, note, not_created=lacking, unread=missing, is_known=False)]
-    first = first._replace(not_created=lacking, unread=missing, fewer=fewer, waiting_elsewhere=waiting)
+        return [TargetPod(scheduler, nobody, note, not_created=lacking, unread=missing, is_known=False)]
+    first = first._replace(not_created=lacking, unread=missing, fewer_reasons=fewer, waiting_elsewhere=waiting)
     return [first, *others]
 
 

@@ -14,7 +14,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, is_named, kind_of, known_as
+from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, get_kind, is_read_name, unique_kind_name
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.newer_versions import describe_accepted, describe_skipped, find_unknown_field
 from kschedctl.api.observed.api_server import (
@@ -25,7 +25,7 @@ from kschedctl.api.observed.api_server import (
     read_api_server,
 )
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, read_autoscaler
-from kschedctl.api.operator_resources import custom_resource, may_create_pods
+from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import is_newer_version, is_relevant_kind
 from kschedctl.errors import InputError, UsageError
@@ -267,13 +267,13 @@ def _read(documents: Iterable[JsonObject]) -> tuple[dict[str, list[api.Struct]],
     gaps: dict[str, Gap] = {}
     warnings: dict[str, None] = {}
     for document in flatten(documents):
-        kind, version = kind_of(document), str(document.get("apiVersion") or "")
+        kind, version = get_kind(document), str(document.get("apiVersion") or "")
         if _is_classic(document, kind):
             gaps |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
         elif not is_relevant_kind(kind, version):
-            if may_create_pods(document) and (resource := custom_resource(document)):
+            if may_create_pods(document) and (resource := build_custom_resource(document)):
                 by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
-        elif not is_named(kind, object_at(document, "metadata").get("name")):
+        elif not is_read_name(kind, object_at(document, "metadata").get("name")):
             continue
         elif not is_newer_version(kind, version):
             _convert_into(by_kind, document)
@@ -291,7 +291,7 @@ def _places(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
 
 
 def _convert_into(by_kind: dict[str, list[api.Struct]], document: JsonObject) -> None:
-    by_kind.setdefault(kind_of(document), []).append(convert(document))
+    by_kind.setdefault(get_kind(document), []).append(convert(document))
 
 
 def _is_classic(document: JsonObject, kind: str) -> bool:
@@ -304,7 +304,7 @@ def _is_classic(document: JsonObject, kind: str) -> bool:
 def convert(document: JsonObject, where: str = "") -> api.Struct:
     """One document as its typed struct. Raises InputError that names the object and the field."""
     try:
-        return convert_builtins(without_nulls(document), KINDS[kind_of(document)].struct)
+        return convert_builtins(without_nulls(document), KINDS[get_kind(document)].struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where or describe(document)) from None
 
@@ -357,9 +357,9 @@ def _listed(documents: Iterable[JsonObject]) -> Iterator[str]:
     for document in documents:
         kind = str(document.get("kind", ""))
         if kind == "List":
-            yield from (kind_of(item) for item in flatten([document]))
+            yield from (get_kind(item) for item in flatten([document]))
         elif kind.endswith("List"):
-            yield known_as(kind.removesuffix("List"), str(document.get("apiVersion", "")))
+            yield unique_kind_name(kind.removesuffix("List"), str(document.get("apiVersion", "")))
 
 
 def _pods(pods: Iterable[Any]) -> PodTable:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows
-from kschedctl.api.labels import SelectorError, from_label_selector
+from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.descheduling.arguments import RemovePodsViolatingInterPodAntiAffinityArgs
 from kschedctl.descheduling.node_fit import anti_affinity_terms, selected
 from kschedctl.descheduling.plugin import DeschedulerPlugin
@@ -83,7 +83,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
         there = self._counted[~self.seen.evicted[self._counted]]
         for affinity_term in anti_affinity_terms(pod):
             try:
-                about = selected(self.seen, affinity_term, pod, from_label_selector(affinity_term.label_selector))
+                about = selected(self.seen, affinity_term, pod, selector_from_api(affinity_term.label_selector))
             except SelectorError:
                 return
             codes = nodes.label(affinity_term.topology_key).codes.astype(np.int64)

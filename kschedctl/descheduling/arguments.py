@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.container_states import CONTAINER_STATES
-from kschedctl.api.labels import SelectorError, from_label_selector
+from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import Condition, LabelSelector, Struct
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.api.times import parse_duration
@@ -382,7 +382,7 @@ def one_of(field: str, values: Collection[str], known: Collection[str], once: bo
 
 def faults_of_selector(field: str, selector: LabelSelector | None) -> Iterator[Fault]:
     try:
-        from_label_selector(selector)
+        selector_from_api(selector)
     except SelectorError as error:
         yield Fault(field, error.what)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.columns import NO_TIME
-from kschedctl.api.labels import EVERYTHING, Selector, from_label_selector, parse_selector
+from kschedctl.api.labels import EVERYTHING, Selector, parse_selector, selector_from_api
 from kschedctl.api.objects import LabelSelector, PersistentVolumeClaim, Pod
 from kschedctl.descheduling.arguments import DefaultEvictorArgs
 from kschedctl.descheduling.node_fit import NodeFit
@@ -172,7 +172,7 @@ class DefaultEvictor:
     def _in_namespaces(self) -> Bools:
         """(T,): the infos in namespaces with the labels that are asked for."""
         selector, labels = _selector(self.arguments.namespace_label_selector), self._seen.view.namespace_labels
-        if selector.empty:
+        if selector.selects_everything:
             return np.ones(len(self._seen.infos), np.bool_)
         known = {name for name, labels_ in labels.items() if selector.matches(labels_)}
         return self._seen.where(lambda pod: pod.metadata.namespace in known)
@@ -193,4 +193,4 @@ class DefaultEvictor:
 
 def _selector(selector: LabelSelector | None) -> Selector:
     """None selects everything here."""
-    return EVERYTHING if selector is None else from_label_selector(selector)
+    return EVERYTHING if selector is None else selector_from_api(selector)

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Position, Rows
-from kschedctl.api.labels import Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
@@ -110,7 +110,7 @@ def _terms(pod: Pod) -> list[tuple[PodAffinityTerm, Selector]]:
     known = []
     for term in anti_affinity_terms(pod):
         try:
-            known.append((term, from_label_selector(term.label_selector)))
+            known.append((term, selector_from_api(term.label_selector)))
         except SelectorError:
             break
     return known

@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.container_states import NotableContainers
-from kschedctl.api.labels import EVERYTHING, Selector, from_label_selector
+from kschedctl.api.labels import EVERYTHING, Selector, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod
 from kschedctl.descheduling.arguments import ChosenNamespaces
 from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
@@ -80,7 +80,7 @@ class SeenPods:
         """(T,): the infos of pods in these namespaces with such labels."""
         said = namespaces or ChosenNamespaces()
         scope = frozenset(said.include) if said.include else None
-        selector = EVERYTHING if labels is None else from_label_selector(labels)
+        selector = EVERYTHING if labels is None else selector_from_api(labels)
         selected = self.view.pods.matching(selector, scope)
         if not said.exclude:
             return selected

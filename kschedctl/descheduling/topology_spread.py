@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
-from kschedctl.api.labels import SelectorError, from_label_selector
+from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod, SelectorRequirement, TopologySpreadConstraint
 from kschedctl.descheduling.arguments import RemovePodsViolatingTopologySpreadConstraintArgs
 from kschedctl.descheduling.plugin import DeschedulerPlugin
@@ -83,7 +83,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
     def _rule(self, constraint: TopologySpreadConstraint, pod: Pod, number: int) -> SpreadRule | None:
         """None for one whose selector cannot be read."""
         try:
-            selector = from_label_selector(_with_own_labels(constraint, pod))
+            selector = selector_from_api(_with_own_labels(constraint, pod))
         except SelectorError:
             return None
         about = self.view.pods.matching(selector, frozenset((pod.metadata.namespace,)))

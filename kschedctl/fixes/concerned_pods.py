@@ -15,7 +15,7 @@ from kschedctl.api.arrays import Ints, Position
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.replay.controllers.asked_pod import groups_of
+from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.settling import pending
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -122,7 +122,7 @@ def _depends_on_others(info: PodInfo) -> bool:
     affinity = info.spec.affinity and (info.spec.affinity.pod_affinity or info.spec.affinity.pod_anti_affinity)
     constraints = info.spec.topology_spread_constraints
     spread = any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
-    return bool(spread or affinity or groups_of(info.pod))
+    return bool(spread or affinity or find_groups(info.pod))
 
 
 def _claims_of(pod: Pod) -> Iterator[tuple[str, str, str]]:

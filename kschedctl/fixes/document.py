@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import Json
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.objects import Pod, PodSpec, PodTemplateSpec, Struct
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.api.workloads import identity
+from kschedctl.api.workloads import CronJob, identity
 from kschedctl.fixes.owners import OwnerPatch, owner_patch
 from kschedctl.fixes.ranking import QueueResult, Ranked, step_of
 from kschedctl.fixes.rollouts import RolledOut
@@ -18,8 +19,7 @@ from kschedctl.fixes.trial.changes import Edited, Fix
 from kschedctl.fixes.trial.immutable import is_updated
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
-from kschedctl.replay.controllers.changed_workloads import Existing
-from kschedctl.replay.controllers.templates import template_spec, with_template_spec
+from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import json_patch, plain
 from kschedctl.reports.fix_costs import CostKind, FixCost, clauses, restart_costs
@@ -117,7 +117,7 @@ def _taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
 
 def _deleted_with_job(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Return the cost of the pods that are deleted with a Job, which is created anew as its template is immutable."""
-    pods = Existing(trial.scheduler.cluster).of(*owner)
+    pods = ExistingPods(trial.scheduler.cluster).pods_of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
     verb = "has" if running == 1 else "have"
     pods_of = f"its {counted(len(pods), 'pod')}, {running} of which {verb} a node"
@@ -182,3 +182,21 @@ def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Json
             resize = {"subresource": "resize"} if is_resized(edit) else {}
             anew = {} if is_updated(edit.before, edit.after) else {"anew": True}
             yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after))), **anew, **resize}
+
+
+def template_spec(workload: Any) -> PodSpec:
+    """What a workload's pods are made of."""
+    spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
+    pod_spec: PodSpec = (spec.template or PodTemplateSpec()).spec
+    return pod_spec
+
+
+def with_template_spec(workload: Any, pod: PodSpec) -> Struct:
+    """The workload with pods that are made of this."""
+    if isinstance(workload, CronJob):
+        job = workload.spec.job_template
+        made = replace(job.spec, template=replace(job.spec.template, spec=pod))
+        return replace(workload, spec=replace(workload.spec, job_template=replace(job, spec=made)))
+    template = replace(workload.spec.template or PodTemplateSpec(), spec=pod)
+    changed: Struct = replace(workload, spec=replace(workload.spec, template=template))
+    return changed

@@ -10,7 +10,7 @@ from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy
@@ -19,7 +19,7 @@ NOBODY = Given()
 
 
 def new_node(
-    asked: AskedPod,
+    asked: TargetPod,
     now: str,
     given: Given = NOBODY,
     types: Sequence[JsonObject] | None = None,
@@ -45,7 +45,7 @@ def new_node(
 
 
 def new_node_alone(
-    asked: AskedPod,
+    asked: TargetPod,
     now: str,
     given: Given = NOBODY,
     types: Sequence[JsonObject] | None = None,
@@ -68,7 +68,7 @@ def new_node_alone(
 
 
 def autoscaler_fixes(
-    asked: AskedPod,
+    asked: TargetPod,
     told: NewNode,
     now: str,
     given: Given = NOBODY,

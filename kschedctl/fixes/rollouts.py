@@ -34,13 +34,12 @@ from kschedctl.fixes.ranking import Ranked
 from kschedctl.fixes.trial.trials import RemedyTrial, changed_cluster
 from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.changed_workloads import Existing, first_to_go
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.one_more import ORDINAL_LABELS, controls
-from kschedctl.replay.controllers.rollout import Rollout, renamed, roll_out
-from kschedctl.replay.controllers.rollout_creation import RolloutCreation
-from kschedctl.replay.controllers.rollout_limits import Change, set_pace, slot
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.plan_change import ExistingPods, rank_for_removal
+from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
+from kschedctl.replay.controllers.workload_change import WorkloadChange, get_slot, set_rollout_limits
+from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS, controls
 from kschedctl.replay.edits import added, with_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.placements import eviction_chain, evictions
@@ -117,7 +116,7 @@ def _replayed(trial: RemedyTrial, manifest: Struct | None) -> RolledOut | None:
         return None
     edits = {key: edit for key, edit in trial.edits.items() if key != own}
     cluster = changed_cluster(trial.scheduler.cluster, edits, whole=True)
-    old = [] if alone else Existing(cluster).of(*owner)
+    old = [] if alone else ExistingPods(cluster).pods_of(*owner)
     if not any(pod.key != trial.own.key for pod in old):
         return _preempting_alone(owner, trial, cluster) if trial.victims else None
     try:
@@ -164,25 +163,25 @@ def _why_in_vain(rolled_out: RolledOut) -> str:
 
 def _planned(
     owner: Owner, trial: RemedyTrial, old: Sequence[Pod], cluster: Cluster, manifest: Struct | None
-) -> tuple[Change, Cluster]:
+) -> tuple[WorkloadChange, Cluster]:
     """What becomes of the pods, and the cluster in which the old and the new ones both are. Raises InputError."""
     asked, before = trial.own, trial.edits[ObjectKey.of(trial.own)].before
     assert isinstance(before, Pod)
     siblings = [pod for pod in old if pod.key != asked.key]
-    change, workload = Change(str(owner)), _workload(owner, cluster, manifest)
+    change, workload = WorkloadChange(str(owner)), _workload(owner, cluster, manifest)
     if owner.kind in KEEPS_OTHERS:
         change.kept, wanted = siblings, 1
     else:
-        change.removed = first_to_go(siblings if owner.kind == "StatefulSet" else old)
+        change.removed = rank_for_removal(siblings if owner.kind == "StatefulSet" else old)
         wanted = _replicas(workload) or 1 + len(siblings)
     made = [_new(asked, pod, number) for number, pod in enumerate((before, *siblings)[:wanted])]
     creation = create(cluster, made)
-    claims_within_quotas(cluster, creation, creation.pods)
+    create_allowed_claims(cluster, creation, creation.pods)
     change.new = [_with_priority(pod, asked) for pods in creation.pods.values() for pod in pods]
     _set_pace(change, workload)
     gone = {(pod.metadata.namespace, pod.metadata.name): None for pod in old if pod not in change.kept}
-    cluster = with_pods(creation.applied(cluster), gone)
-    return change, added(cluster, (*renamed(change), *change.new))
+    cluster = with_pods(creation.apply_to(cluster), gone)
+    return change, added(cluster, (*rename_replaced_pods(change), *change.new))
 
 
 def _workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
@@ -211,14 +210,14 @@ def _revision(annotations: Mapping[str, str]) -> int:
     return int(written) if written.isdigit() else 0
 
 
-def _set_pace(change: Change, workload: Struct | None) -> None:
+def _set_pace(change: WorkloadChange, workload: Struct | None) -> None:
     """Two that wait are of a StatefulSet that makes them in parallel.
 
     Who changes a StatefulSet deletes the pod that waits, for which it would wait forever: that one's place is empty.
     """
     if workload is None:
         return
-    set_pace(change, workload)
+    set_rollout_limits(change, workload)
     if isinstance(workload, StatefulSet):
         parallel = any(not pod.spec.node_name for pod in change.removed)
         change.ordered = workload.spec.pod_management_policy != "Parallel" and not parallel
@@ -247,7 +246,7 @@ def _spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
     """Without a node and what admission sets; a DaemonSet's pod for its node, a StatefulSet's with its own claims."""
     spec = replace(spec, node_name="", priority=None, preemption_policy=None)
     if owner.kind == "DaemonSet":
-        return replace(spec, affinity=pin_to_node(spec.affinity, slot(old)))
+        return replace(spec, affinity=pin_to_node(spec.affinity, get_slot(old)))
     if owner.kind != "StatefulSet":
         return spec
     volumes = list(spec.volumes)
@@ -267,11 +266,11 @@ def _with_priority(pod: Pod, asked: Pod) -> Pod:
     return replace(pod, spec=spec)
 
 
-def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolledOut:
+def _rolled_out(owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolledOut:
     """``deleted``: the pods that somebody deletes before."""
     simulation = Simulation(scheduler)
     view = simulation.view
-    own = [_position(view, pod) for pod in (*change.kept, *renamed(change), *change.new)]
+    own = [_position(view, pod) for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
     before = int((view.node[own] >= 0).sum())
     creation = RolloutCreation(Admissions(scheduler.cluster, {}), owner, None, change)
     creation.release(deleted)
@@ -283,10 +282,10 @@ def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler, deleted: Seq
     rolled_out = _with_evictions(RolledOut(owner, restarted), simulation, own)
     if any(eviction.victim in own for eviction in simulation.evictions):
         return rolled_out._replace(refused="its rollout evicts pods of its own")
-    if rollout.refused is not None:
+    if rollout.denied is not None:
         return rolled_out._replace(refused=f"its pods are not created: {shorten_api_message(creation.words[0])}")
     if rollout.old or rollout.coming:
-        return rolled_out._replace(refused=f"its rollout gets {rollout.said}")
+        return rolled_out._replace(refused=f"its rollout gets {rollout.status}")
     if placed < min(before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:
         return rolled_out._replace(refused=_why_in_vain(rolled_out))
     if placed < min(before + 1, change.desired):

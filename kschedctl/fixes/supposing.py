@@ -8,8 +8,7 @@ from kschedctl.api.objects import Pod, Toleration
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import is_counted
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.other_priority import as_if
+from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
 from kschedctl.replay.edits import find_nodes
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -19,7 +18,7 @@ SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE
 """What may be said, in any order; amounts are the first container's request."""
 
 
-def supposed(asked: AskedPod, words: str) -> AskedPod:
+def supposed(asked: TargetPod, words: str) -> TargetPod:
     """The pod, and the cluster around it, as the words have them: see SUPPOSABLE. Raises UsageError, InputError."""
     said = [_pair(word) for word in words.split()]
     for name, value in said:
@@ -38,12 +37,12 @@ def _pair(word: str) -> tuple[str, str]:
     return name, value
 
 
-def _changed(asked: AskedPod, name: str, value: str) -> Pod:
+def _changed(asked: TargetPod, name: str, value: str) -> Pod:
     match name:
         case "priority":
-            return as_if(asked, as_if_priority=_number(value))
+            return with_other_priority(asked, as_if_priority=_number(value))
         case "class":
-            return as_if(asked, as_if_priority_class=value)
+            return with_other_priority(asked, as_if_priority_class=value)
         case "tolerate":
             return _tolerating(asked.pod, toleration(value))
     return _asking(asked.pod, name, value)
@@ -97,7 +96,7 @@ def _asking(pod: Pod, resource: str, amount: str) -> Pod:
     return replace(pod, spec=replace(pod.spec, containers=(replace(first, resources=resources), *others)))
 
 
-def _with_node(asked: AskedPod, like: str) -> AskedPod:
+def _with_node(asked: TargetPod, like: str) -> TargetPod:
     """One more node of that shape, as the remedy that adds one makes it; the last one in the order of nodes."""
     from kschedctl.fixes.trial.changes import edited, reader  # noqa: PLC0415 - little else needs remedies
     from kschedctl.fixes.trial.trials import changed_cluster, changed_view  # noqa: PLC0415

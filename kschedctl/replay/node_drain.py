@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.order_of_return import order_of_return
+from kschedctl.replay.return_order import order_of_return
 from kschedctl.replay.settling import come_back
 from kschedctl.reports.drained_pods import BlockedPod, MovedPod
 from kschedctl.reports.not_created import NotCreated
@@ -90,7 +90,7 @@ class Draining:
         """Whether one of them could be evicted."""
         before, came = len(self.evictable), list[Position]()
         for position in self._in_turn(self.evictable):
-            if position in self.evictable and not self._evictions.refusal(position):
+            if position in self.evictable and not self._evictions.find_denial(position):
                 came += self._evict(position)
                 if self.abreast is None:  # so that budgets recover as soon as they can
                     self._place(came)
@@ -113,11 +113,11 @@ class Draining:
                 workload=str(find_owner(pods[position])),
                 node=pods[position].spec.node_name,
                 why=why,
-                budgets=self._evictions.budgets_of(position),
+                budgets=self._evictions.find_budgets(position),
                 unhealthy=self._evictions.unhealthy_pods(position),
             )
             for position in self.evictable
-            if (why := self._evictions.refusal(position))
+            if (why := self._evictions.find_denial(position))
         ]
 
     def returned(self) -> list[Position]:
@@ -140,7 +140,7 @@ class Draining:
         back = []
         for position in come_back(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]
-            if self.admissions and (refused := list(self.admissions.remade([pod]))):
+            if self.admissions and (refused := list(self.admissions.iter_denied_replacements([pod]))):
                 self.simulation.gone.add(position)
                 self.refused[position] = refused[0][1]
                 self.outcomes.pop(position, None)
@@ -153,7 +153,7 @@ class Draining:
         pods = self.simulation.view.pods.objects
         again = [pods[position] for position in self.outcomes]
         refused = [(pods[position], why) for position, why in self.refused.items()]
-        return self.admissions.not_remade(again, refused) if self.admissions else []
+        return self.admissions.report_denied_replacements(again, refused) if self.admissions else []
 
     def _place(self, positions: Sequence[Position]) -> bool:
         """Whether one of them got a node."""
@@ -163,7 +163,7 @@ class Draining:
             self.outcomes[position] = outcome
             if outcome.row >= 0:
                 moved = True
-                self._evictions.back(position)
+                self._evictions.count_recovery(position)
                 self._preempted(outcome)
         return moved
 
@@ -175,7 +175,7 @@ class Draining:
         if not outcome.victims:
             return
         self.preempting.append(outcome)
-        self._evictions.count(outcome.victims, -1)
+        self._evictions.change_allowed(outcome.victims, -1)
         for victim in outcome.victims:
             self.evictable.pop(victim, None)
         for victim in self._come_back(outcome.victims):

@@ -17,7 +17,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.job_limits import job_would_fail
+from kschedctl.replay.controllers.eviction import job_would_fail
 from kschedctl.replay.edits import is_made_again, with_pods
 from kschedctl.replay.unknown import of_simulation
 from kschedctl.reports.unknown import UnknownKind

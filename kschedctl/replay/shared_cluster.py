@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.hooks_not_asked import hooks_not_asked
-from kschedctl.replay.controllers.limits_not_replayed import limits_not_looked_at, unread_limits
-from kschedctl.replay.doubts import not_replayed
-from kschedctl.replay.extenders import EXTENDERS_GOT
+from kschedctl.replay.controllers.unreplayed_admission import hooks_not_asked, limits_not_looked_at, unread_limits
 from kschedctl.replay.parallel import ALONE, Workers
-from kschedctl.replay.unknown import together, unread
+from kschedctl.replay.unknown import not_replayed, together, unread
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -22,6 +19,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 T = TypeVar("T")
 
+EXTENDERS_GOT = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
 EXTENDERS_KNOW = "extenders answer for the cluster as they know it, not as it is here"
 
 

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 import msgspec
 
-from kschedctl.api.kinds import plural
+from kschedctl.api.kinds import pluralize_kind
 
 VERDICT = "verdict"
 SUBJECTS: Mapping[str, str] = {
@@ -80,7 +80,7 @@ def undecided(unknown: Iterable[UnknownKind]) -> bool:
 
 def unless(unknown: Iterable[UnknownKind]) -> str:
     """``unless claims or devices say otherwise``: what the verdict leans on."""
-    subjects = [SUBJECTS.get(u.kind, plural(u.kind)) for u in unknown if u.affects == VERDICT]
+    subjects = [SUBJECTS.get(u.kind, pluralize_kind(u.kind)) for u in unknown if u.affects == VERDICT]
     listed = " or ".join((", ".join(subjects[:-1]), subjects[-1])) if len(subjects) > 1 else "".join(subjects)
     return f"unless {listed} say otherwise"
 
@@ -89,7 +89,7 @@ def reasons(unknown: Iterable[UnknownKind]) -> str:
     """``PersistentVolumeClaims, CSINodes were not among the files; Namespaces could not be read: forbidden``."""
     by_why: dict[str, list[str]] = {}
     for entry in unknown:
-        by_why.setdefault(entry.why, []).append(SPELT.get(entry.kind) or plural(entry.kind))
+        by_why.setdefault(entry.why, []).append(SPELT.get(entry.kind) or pluralize_kind(entry.kind))
     return "; ".join(f"{', '.join(kinds)} {why}" for why, kinds in by_why.items())
 
 

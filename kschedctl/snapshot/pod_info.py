@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 from kschedctl.api import resource_names as names
-from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import Pod, PodAffinity, PodAffinityTerm
 from kschedctl.api.pod_requests import Options, Quantities, compute_pod_requests, has_pod_level_requests, is_sidecar
 from kschedctl.api.quantity import Quantity, QuantityError, parse
@@ -60,7 +60,7 @@ class AffinityTerm(NamedTuple):
         ``replaced``: they take the selector's place, as documented. Upstream since 1.34 keeps it and matches it against
         no labels.
         """
-        if self.namespace_selector.empty:
+        if self.namespace_selector.selects_everything:
             return self
         selected = {name for name, labels in namespaces.items() if self.namespace_selector.matches(labels)}
         left = NOTHING if replaced else self.namespace_selector
@@ -190,9 +190,9 @@ class PodInfo:
                 namespaces=frozenset(term.namespaces)
                 if term.namespaces or term.namespace_selector is not None
                 else frozenset((self.namespace,)),
-                selector=from_label_selector(term.label_selector),
+                selector=selector_from_api(term.label_selector),
                 topology_key=term.topology_key,
-                namespace_selector=from_label_selector(term.namespace_selector),
+                namespace_selector=selector_from_api(term.namespace_selector),
                 weight=weight,
             )
             for term, weight in terms

@@ -11,12 +11,19 @@ from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, fate, is_named, kind_of, known_as
+from kschedctl.api.kinds import (
+    KINDS,
+    OTHER_CUSTOM_RESOURCE,
+    describe_lifecycle,
+    get_kind,
+    is_read_name,
+    unique_kind_name,
+)
 from kschedctl.api.newer_versions import describe_accepted
 from kschedctl.api.observed.api_server import ApiServerInstance, read_api_server
 from kschedctl.api.observed.autoscaler import AutoscalerInstance, read_autoscaler
-from kschedctl.api.observed.events import is_passed_over
-from kschedctl.api.operator_resources import custom_resource, may_create_pods
+from kschedctl.api.observed.events import is_irrelevant
+from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
@@ -124,10 +131,10 @@ class Collector:
             self._list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._configure(document, place)
-        elif self.wanted(known_as(kind, version), version, place):
-            newer = is_newer_version(known_as(kind, version), version)
-            (self._newer if newer else self._object)(document, known_as(kind, version), place)
-        elif may_create_pods(document) and (resource := custom_resource(document)):
+        elif self.wanted(unique_kind_name(kind, version), version, place):
+            newer = is_newer_version(unique_kind_name(kind, version), version)
+            (self._newer if newer else self._object)(document, unique_kind_name(kind, version), place)
+        elif may_create_pods(document) and (resource := build_custom_resource(document)):
             self.add(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
             self.skipped[kind] += 1
@@ -155,8 +162,8 @@ class Collector:
             return self._items.rows(items, where)
         if kind in OBSERVED:
             return self._told(kind, [without_type(kind, item) for item in items])
-        if KINDS[kind].only:
-            named = [item for item in items if is_named(kind, item.metadata.name)]
+        if KINDS[kind].names:
+            named = [item for item in items if is_read_name(kind, item.metadata.name)]
             self.skipped[kind] += len(items) - len(named)
             items = named
         if kind in ONLY_STORED:
@@ -212,7 +219,11 @@ class Collector:
         if items is not None and not isinstance(items, list):
             raise place.error(f"expected array, got {type_name(items)}", "items")
         own = kind.removesuffix("List")
-        kinds = [known_as(own, version)] if own else [kind_of(item) for item in items or () if isinstance(item, dict)]
+        kinds = (
+            [unique_kind_name(own, version)]
+            if own
+            else [get_kind(item) for item in items or () if isinstance(item, dict)]
+        )
         self.covers(kinds, document.get("metadata"), place)
         given = {"apiVersion": version, "kind": own} if own else {}
         for index, item in enumerate(items or ()):
@@ -231,7 +242,7 @@ class Collector:
         if kind in ONLY_STORED:
             self._stored(document, kind, place)
             return
-        if not is_named(kind, object_at(document, "metadata").get("name")):
+        if not is_read_name(kind, object_at(document, "metadata").get("name")):
             self.skipped[kind] += 1
             return
         obj = typed(document, KINDS[kind].struct, place)
@@ -258,7 +269,7 @@ class Collector:
 
     def _told(self, kind: str, objects: list[Any]) -> list[Any]:
         """The objects that tell how scheduling went; the others are counted as skipped."""
-        kept = [obj for obj in objects if not is_passed_over(obj)]
+        kept = [obj for obj in objects if not is_irrelevant(obj)]
         if len(kept) < len(objects):
             self.skipped[kind] += len(objects) - len(kept)
         return kept
@@ -271,7 +282,7 @@ class Collector:
     def _manifest(self, document: dict[str, object], place: Place) -> None:
         self.manifests.append(Manifest(document, place))
         kind, version = str(document["kind"]), str(document.get("apiVersion"))
-        if said := fate(version, kind):
+        if said := describe_lifecycle(version, kind):
             self.warnings.append(f"{place}: {kind} in apiVersion {version} {said}")
         self._warn_of_fields(document, place)
 

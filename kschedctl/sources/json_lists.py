@@ -18,7 +18,7 @@ import msgspec
 from kschedctl.api.api_versions import group_of
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.kinds import known_as
+from kschedctl.api.kinds import unique_kind_name
 from kschedctl.api.observed import api_server, autoscaler
 from kschedctl.api.observed.command_lines import ContainerOwner
 from kschedctl.api.operator_resources import is_custom_group
@@ -62,7 +62,7 @@ class ListReader:
         meta = self._parse(self._head + b'"items":[]}', place)
         self._kind = meta.get("kind", "").removesuffix("List")
         self._version = meta.get("apiVersion", "") if self._kind else ""
-        self._known = known_as(self._kind, self._version)
+        self._known = unique_kind_name(self._kind, self._version)
         self._wanted = not self._kind or collector.wanted(self._known, self._version, place)
         self._index = 0
         self._new_fields = NewFields(self._tell_new_fields)
@@ -169,7 +169,7 @@ class ListReader:
         """Collect one item. Raises _UNDECODABLE when its struct cannot be made of it."""
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
-        kind = known_as(meta.kind or self._kind, version)
+        kind = unique_kind_name(meta.kind or self._kind, version)
         if not self._collector.wanted(kind, version, place):
             if is_custom_group(group_of(version)):
                 raise msgspec.ValidationError(version)  # whether its operator makes pods is seen in its fields

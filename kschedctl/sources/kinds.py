@@ -38,7 +38,7 @@ def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     item = (
         item_type(kind)
         if kind
-        else reduce(or_, (item_type(k.name) for k in KINDS.values() if k.kind == k.name and not k.only))
+        else reduce(or_, (item_type(k.name) for k in KINDS.values() if k.kind == k.name and not k.names))
     )
     items: Any = GenericAlias(list, item)
     return get_json_decoder(items)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.api import labels
-from kschedctl.api.labels import Requirement, SelectorError, from_label_selector, parse_selector, requirement
+from kschedctl.api.labels import Requirement, SelectorError, build_requirement, parse_selector, selector_from_api
 from kschedctl.api.objects import LabelSelector
 
 TABLE = Path(__file__).parent.parent / "golden" / "tables" / "labels.jsonl.gz"
@@ -42,7 +42,11 @@ def test_parse(case: dict[str, Any]) -> None:
         return
     selector = parse_selector(case["input"])
     shown = [{"key": r.key, "operator": r.operator, "values": sorted(r.values)} for r in selector.requirements]
-    assert (str(selector), selector.empty, not selector.nothing) == (want["string"], want["empty"], want["selectable"])
+    assert (str(selector), selector.selects_everything, not selector.matches_nothing) == (
+        want["string"],
+        want["empty"],
+        want["selectable"],
+    )
     assert shown == want["requirements"]
 
 
@@ -51,13 +55,13 @@ def test_match(case: dict[str, Any]) -> None:
     if "input" in case:
         assert parse_selector(case["input"]).matches(case["labels"] or {}) is case["want"]["matches"]
     if "requirements" in case:
-        made = [requirement(r["key"], r["operator"], r["values"] or ()) for r in case["requirements"]]
-        assert labels.selector(made).matches(case["labels"] or {}) is case["want"]["matches"]
+        made = [build_requirement(r["key"], r["operator"], r["values"] or ()) for r in case["requirements"]]
+        assert labels.build_selector(made).matches(case["labels"] or {}) is case["want"]["matches"]
 
 
 @cases("requirement-new")
 def test_requirement(case: dict[str, Any]) -> None:
-    error = error_of(requirement, case["key"], case["operator"], case["values"])
+    error = error_of(build_requirement, case["key"], case["operator"], case["values"])
     assert error == case["want"].get("error")
     assert (error is None) == case["want"]["valid"]
 
@@ -66,11 +70,11 @@ def test_requirement(case: dict[str, Any]) -> None:
 def test_from_label_selector(case: dict[str, Any]) -> None:
     given_selector, want = msgspec.convert(case["labelSelector"], LabelSelector | None), case["want"]
     if "error" in want:
-        assert error_of(from_label_selector, given_selector) == want["error"]
+        assert error_of(selector_from_api, given_selector) == want["error"]
         return
-    selector = from_label_selector(given_selector)
+    selector = selector_from_api(given_selector)
     assert str(selector) == want["string"]
-    assert selector.empty == want["empty"]
+    assert selector.selects_everything == want["empty"]
     assert selector.matches({}) == want["matchesEmptySet"]
     assert selector.matches({"foo": "bar"}) == want["matchesFooBar"]
     assert selector.matches({"foo": "bar", "baz": "qux"}) == want["matchesFooBarBazQux"]
@@ -99,7 +103,7 @@ def test_every_case_is_checked() -> None:
 )
 def test_operators(operator: str, values: tuple[str, ...], matching: set[str | None]) -> None:
     candidates: list[str | None] = ["a", "b", "", "7", None]  # None: the label is absent
-    made = requirement("key", operator, values)
+    made = build_requirement("key", operator, values)
     assert {value for value in candidates if made.matches({} if value is None else {"key": value})} == matching
 
 
@@ -118,21 +122,21 @@ def test_operators(operator: str, values: tuple[str, ...], matching: set[str | N
     ],
 )
 def test_label_keys(key: str, error: str | None) -> None:
-    found = error_of(requirement, key, labels.EXISTS)
+    found = error_of(build_requirement, key, labels.EXISTS)
     assert found is None if error is None else error.removeprefix("[") in (found or "")
 
 
 def test_absent_and_empty_values_are_told_apart() -> None:
-    assert error_of(requirement, "k", "in", None) == (
+    assert error_of(build_requirement, "k", "in", None) == (
         "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
     )
-    assert error_of(requirement, "k", "in", ()) == (
+    assert error_of(build_requirement, "k", "in", ()) == (
         "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
     )
 
 
 def test_several_faults_are_listed() -> None:
-    assert error_of(requirement, "k", "gt", ("a", "1")) == (
+    assert error_of(build_requirement, "k", "gt", ("a", "1")) == (
         "[values: Invalid value: [\"a\",\"1\"]: for 'Gt', 'Lt' operators, exactly one value is required, "
         "values[0]: Invalid value: \"a\": for 'Gt', 'Lt' operators, the value must be an integer]"
     )
@@ -140,7 +144,7 @@ def test_several_faults_are_listed() -> None:
 
 def test_unknown_operator_of_a_label_selector() -> None:
     wrong = msgspec.convert({"matchExpressions": [{"key": "k", "operator": "Gt", "values": ["1"]}]}, LabelSelector)
-    assert error_of(from_label_selector, wrong) == '"Gt" is not a valid label selector operator'
+    assert error_of(selector_from_api, wrong) == '"Gt" is not a valid label selector operator'
 
 
 @pytest.mark.parametrize(
@@ -158,16 +162,16 @@ def test_parse_int64_refuses(text: str) -> None:
 
 words = st.text("abz09-_.", min_size=1, max_size=4).filter(lambda word: word[0] in "abz09" and word[-1] in "abz09")
 requirements = st.one_of(
-    st.builds(requirement, words, st.sampled_from(["in", "notin"]), st.lists(words, min_size=1, unique=True)),
-    st.builds(requirement, words, st.sampled_from(["=", "==", "!="]), st.tuples(words)),
-    st.builds(requirement, words, st.sampled_from(["exists", "!"])),
-    st.builds(requirement, words, st.sampled_from(["gt", "lt"]), st.tuples(st.integers(0, 99).map(str))),
+    st.builds(build_requirement, words, st.sampled_from(["in", "notin"]), st.lists(words, min_size=1, unique=True)),
+    st.builds(build_requirement, words, st.sampled_from(["=", "==", "!="]), st.tuples(words)),
+    st.builds(build_requirement, words, st.sampled_from(["exists", "!"])),
+    st.builds(build_requirement, words, st.sampled_from(["gt", "lt"]), st.tuples(st.integers(0, 99).map(str))),
 )
 
 
 @given(st.lists(requirements, max_size=4), st.dictionaries(words, words))
 def test_printed_selectors_parse_to_the_same(made: list[Requirement], labelled: dict[str, str]) -> None:
-    selector = labels.selector(made)
+    selector = labels.build_selector(made)
     again = parse_selector(str(selector))
     assert str(again) == str(selector)
     assert again.matches(labelled) == selector.matches(labelled) == all(r.matches(labelled) for r in made)

@@ -205,7 +205,7 @@ def test_how_many_pods_a_workload_makes(kind: str, spec: Json, number: int) -> N
 
 def test_capacity_without_an_end_has_one(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that takes any number of pods, and a pod that asks for nothing."""
-    monkeypatch.setattr(capacity_study, "MOST_PODS", 300)
+    monkeypatch.setattr(capacity_study, "MAX_PODS", 300)
     endless = node("n1")
     endless["status"]["allocatable"]["pods"] = str(2**60)
     shape = deployment("web", 1, cpu="0")

@@ -73,7 +73,7 @@ def test_ctrl_c_prints_the_best_so_far(
     run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
     """After the first replay, of three nodes, which take all pods."""
-    whole, replays = NodeSets.waiting, list[int]()
+    whole, replays = NodeSets.find_waiting, list[int]()
 
     def waiting(sets: NodeSets, counts: Any) -> Any:
         replays.append(1)

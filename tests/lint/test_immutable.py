@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kschedctl.api import objects as api
-from kschedctl.api.labels import from_label_selector
+from kschedctl.api.labels import selector_from_api
 from kschedctl.api.validation import updates
 from kschedctl.cli.main import main
 
@@ -213,7 +213,7 @@ def test_a_claim_may_leave_out_what_the_cluster_chose() -> None:
 
 def test_the_order_of_a_selector_is_no_change() -> None:
     expressions = [api.SelectorRequirement(key, "Exists") for key in "ab"]
-    old = from_label_selector(api.LabelSelector(match_expressions=tuple(expressions)))
+    old = selector_from_api(api.LabelSelector(match_expressions=tuple(expressions)))
     assert (
         texts(updates.validate_selector_update(api.LabelSelector(match_expressions=tuple(expressions[::-1])), old))
         == []

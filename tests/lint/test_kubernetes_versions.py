@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kschedctl.api.kinds import BY_KIND, KINDS
+from kschedctl.api.kinds import KINDS, LIFECYCLES
 from kschedctl.api.validation.known_fields import fields_by_type
 from kschedctl.cli.main import main
 from kschedctl.cluster import Cluster
@@ -106,8 +106,8 @@ def test_a_version_of_the_api_that_was_switched_on() -> None:
 
 def test_what_is_written_instead_is_there() -> None:
     newest = {version for kind in KINDS.values() for version in kind.versions} | {"autoscaling/v2", "batch/v1"}
-    newest |= {version.name for version in BY_KIND.values() if version.removed is None or version.removed > 36}
-    assert {each.replacement for each in BY_KIND.values()} <= newest | {"", "kubescheduler.config.k8s.io/v1"}
+    newest |= {version.name for version in LIFECYCLES.values() if version.removed is None or version.removed > 36}
+    assert {each.replacement for each in LIFECYCLES.values()} <= newest | {"", "kubescheduler.config.k8s.io/v1"}
 
 
 @pytest.mark.parametrize(

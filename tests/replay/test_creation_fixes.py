@@ -19,7 +19,7 @@ from kschedctl.cli.subjects import named
 from kschedctl.commands.explain.attempt import explain, explain_stand_in
 from kschedctl.commands.remedies import remedies
 from kschedctl.commands.remedies.pod_fixes import remedies_of
-from kschedctl.replay.controllers.creation_ways import KINDS
+from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.reports.not_created import CreationFix, NotCreated
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -272,7 +272,7 @@ def test_done_as_printed_all_pods_are_created_and_placed(name: str) -> None:
 
 
 def test_every_kind_of_change_is_made() -> None:
-    assert {kind for world in WORLDS.values() for fix in refused(world).fixes for kind in fix.kinds} == KINDS
+    assert {kind for world in WORLDS.values() for fix in refused(world).fixes for kind in fix.kinds} == set(StepKind)
 
 
 NO_REMEDIES = ("demanded", "demanded and used up", "namespace of other nodes")

@@ -128,7 +128,7 @@ def test_kinds_of_1_37_that_scheduling_does_not_read_are_passed_over(tmp_path: P
 def test_groups_say_in_either_form_whether_they_go_together(mode: Any, together: bool) -> None:
     group = newer("PodGroup", "scheduling.k8s.io/v1beta1", spec={"disruptionMode": mode})
     (only,) = kschedctl.Cluster.from_objects([group]).pod_groups
-    assert only.spec.disrupted_together is together
+    assert only.spec.is_disrupted_together is together
 
 
 def test_a_list_of_one_kind(tmp_path: Path) -> None:

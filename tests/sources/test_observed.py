@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kschedctl.api.objects import Event
-from kschedctl.api.observed.events import assigned, first_time, last_time, reporter, times_seen
+from kschedctl.api.observed.events import count_occurrences, first_seen, get_reporter, last_seen, parse_assignment
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.sources.anonymize.cluster import anonymized
@@ -118,9 +118,9 @@ def test_an_event_is_the_same_in_both_versions(
     listed = {"kind": "List", "apiVersion": "v1", "items": [PULLED, document, PULLED]}
     (event,) = read_file(tmp_path, listed).events
     assert (event.message, event.involved_object.name, event.reason) == (REFUSAL, "web", "FailedScheduling")
-    assert (first_time(event), last_time(event), times_seen(event)) == (EARLY, LATE, 4)
-    assert (reporter(event), event.reporting_instance) == ("default-scheduler", "default-scheduler-cp1")
-    assert assigned(event) is None
+    assert (first_seen(event), last_seen(event), count_occurrences(event)) == (EARLY, LATE, 4)
+    assert (get_reporter(event), event.reporting_instance) == ("default-scheduler", "default-scheduler-cp1")
+    assert parse_assignment(event) is None
     assert (event.note, event.regarding, event.deprecated_count) == ("", None, 0)
 
 
@@ -128,7 +128,7 @@ def test_a_series_says_when_it_was_seen_last() -> None:
     series = {"count": 7, "lastObservedTime": LATE}
     document = NEWER | {"eventTime": BOUND, "series": series, "deprecatedCount": 0, "deprecatedLastTimestamp": None}
     (event,) = Cluster.from_objects([document]).events
-    assert (first_time(event), last_time(event), times_seen(event)) == (BOUND, LATE, 7)
+    assert (first_seen(event), last_seen(event), count_occurrences(event)) == (BOUND, LATE, 7)
 
 
 def test_what_says_nothing_of_scheduling_is_passed_over(tmp_path: Path) -> None:
@@ -245,9 +245,9 @@ def test_pseudonyms_leave_no_name_in_events() -> None:
     made = anonymized(cluster).cluster
     assert "acme" not in str((made.events, made.leases, list(made.pods)))
     events = {event.reason: event for event in made.events}
-    assert assigned(events["Scheduled"]) is not None
+    assert parse_assignment(events["Scheduled"]) is not None
     assert events["LeaderElection"].message == f"{made.leases[0].spec.holder_identity} became leader"
     assert made.leases[0].metadata.name == "kube-scheduler"
-    assert (events["FailedScheduling"].message, reporter(events["Scheduled"])) == ("", "default-scheduler")
+    assert (events["FailedScheduling"].message, get_reporter(events["Scheduled"])) == ("", "default-scheduler")
     assert isinstance(events["Preempted"], Event)
     assert events["Preempted"].message.startswith("Preempted by pod x")

@@ -1,9 +1,9 @@
-"""Events and leases: which of them tell how scheduling went, and what an event says of itself, whoever wrote it.
+"""Events and leases that show how scheduling went, and the facts in an event, whoever wrote it.
 
 Upstream: pkg/scheduler/schedule_one.go, pkg/scheduler/framework/preemption/executor.go (Scheduled, FailedScheduling,
 Preempted), staging/src/k8s.io/client-go/tools/leaderelection (LeaderElection), pkg/kubelet/kubelet.go and
-pkg/kubelet/lifecycle/predicate.go (what a kubelet refuses), pkg/controller/tainteviction; cluster-autoscaler's and
-Karpenter's scale-ups (v1.36).
+pkg/kubelet/lifecycle/predicate.go (rejections by a kubelet), pkg/controller/tainteviction; scale-ups of the Cluster
+Autoscaler and Karpenter (v1.36).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEDULED, FAILED_SCHEDULING, PREEMPTED, LEADER_ELECTION = (
 )
 NOT_TRIGGERED, NOMINATED = "NotTriggerScaleUp", "Nominated"
 OUT_OF = "OutOf"
-REFUSALS = frozenset(
+KUBELET_REJECTIONS = frozenset(
     {
         *("AppArmor", "InitContainerRestartPolicyForbidden", "InvalidNodeInfo", "NodeAffinity", "NodeName"),
         *("NodePorts", "NodeShutdown", "OutOfcpu", "OutOfephemeral-storage", "OutOfmemory", "OutOfpods"),
@@ -31,8 +31,8 @@ REFUSALS = frozenset(
         *("UnknownReason", "VolumeAttachmentLimitExceeded"),
     }
 )
-"""The reasons with which a kubelet refuses a pod that was bound to it; OUT_OF also goes on with other resources."""
-REASONS = REFUSALS | {
+"""The reasons with which a kubelet rejects a pod bound to it. OUT_OF is also followed by other resources."""
+REASONS = KUBELET_REJECTIONS | {
     *(SCHEDULED, FAILED_SCHEDULING, PREEMPTED, LEADER_ELECTION),
     *("BindingConditionsPending", "Evicted", "Preempting", "TaintManagerEviction"),
     *("TriggeredScaleUp", NOT_TRIGGERED, NOMINATED),
@@ -43,49 +43,50 @@ NODE_LEASES = "kube-node-lease"
 _ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 
 
-def is_refusal(reason: str) -> bool:
-    """Whether a kubelet fails pods for it that the scheduler had given it."""
-    return reason in REFUSALS or reason.startswith(OUT_OF)
+def is_kubelet_rejection(reason: str) -> bool:
+    """Return whether the reason is one with which a kubelet rejects pods bound to it."""
+    return reason in KUBELET_REJECTIONS or reason.startswith(OUT_OF)
 
 
-def is_passed_over(obj: Struct) -> bool:
-    """Whether it is an event that says nothing of scheduling, or the heartbeat of a node, or has no name."""
+def is_irrelevant(obj: Struct) -> bool:
+    """Return whether the object is an event unrelated to scheduling, a node's heartbeat, or has no name."""
     if not obj.metadata.name:  # type: ignore[attr-defined]
         return True
     if isinstance(obj, Event):
-        return obj.reason not in REASONS and not is_refusal(obj.reason)
+        return obj.reason not in REASONS and not is_kubelet_rejection(obj.reason)
     return bool(obj.metadata.namespace == NODE_LEASES)  # type: ignore[attr-defined]
 
 
-def first_time(event: Event) -> str:
-    """When it happened, the first time if more than once; "" where nobody says."""
+def first_seen(event: Event) -> str:
+    """Return when the event happened first, or "" if nothing tells."""
     return event.event_time or event.first_timestamp or event.last_timestamp or event.metadata.creation_timestamp or ""
 
 
-def last_time(event: Event) -> str:
-    """When it happened last."""
+def last_seen(event: Event) -> str:
+    """Return when the event happened last."""
     series = event.series.last_observed_time if event.series else None
-    return series or event.last_timestamp or first_time(event)
+    return series or event.last_timestamp or first_seen(event)
 
 
-def event_is_about(event: Event, pod: Pod) -> bool:
+def is_event_about(event: Event, pod: Pod) -> bool:
+    """Return whether the event is about the pod."""
     about = event.involved_object
     same = (about.namespace or event.metadata.namespace, about.name) == (pod.metadata.namespace, pod.metadata.name)
     return same and (not about.uid or not pod.metadata.uid or about.uid == pod.metadata.uid)
 
 
-def times_seen(event: Event) -> int:
-    """How often it happened, at least once."""
+def count_occurrences(event: Event) -> int:
+    """Return how often the event happened, at least 1."""
     return max(event.series.count if event.series else event.count, 1)
 
 
-def reporter(event: Event) -> str:
-    """Who wrote it: of a scheduler the name by which pods choose it."""
+def get_reporter(event: Event) -> str:
+    """Return who wrote the event; for a scheduler, the name by which pods choose it."""
     return event.reporting_component or event.source.component
 
 
-def assigned(event: Event) -> tuple[str, str, str] | None:
-    """Namespace, pod and node of a Scheduled event of a kube-scheduler; None for others."""
+def parse_assignment(event: Event) -> tuple[str, str, str] | None:
+    """Return namespace, pod and node of a Scheduled event by kube-scheduler, or None for other events."""
     if event.reason != SCHEDULED or (event.involved_object.kind or "Pod") != "Pod":
         return None
     words = _ASSIGNED.fullmatch(event.message.strip())

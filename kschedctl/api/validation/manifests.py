@@ -1,4 +1,4 @@
-"""Any manifest that is a pod or makes pods: its kind decides what is looked at."""
+"""Validation of any manifest that is a pod or contains a pod template, by kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[str, type[Struct]] = {
     "Job": written.Workload,
     "CronJob": written.CronJob,
 }
-"""Kind -> the struct that ``errors`` takes."""
+"""The struct that ``validate_manifest`` takes for each kind."""
 
 _RULES: dict[str, Callable[[Any, ValidationOptions], ValidationErrors]] = {
     "Pod": validate_pod,
@@ -37,17 +37,17 @@ _RULES: dict[str, Callable[[Any, ValidationOptions], ValidationErrors]] = {
 }
 
 
-def errors(kind: str, manifest: Struct, options: ValidationOptions) -> list[FieldError]:
-    """What the API server refuses in an object of KINDS, each once and in its order; empty where it takes the object.
+def validate_manifest(kind: str, manifest: Struct, options: ValidationOptions) -> list[FieldError]:
+    """Return the API server's validation errors of an object of one of KINDS, without duplicates, in its order.
 
-    >>> [str(error) for error in errors("Pod", written.Pod(), ValidationOptions())]
+    >>> [str(error) for error in validate_manifest("Pod", written.Pod(), ValidationOptions())]
     ['metadata.name: Required value: name or generateName is required', 'spec.containers: Required value']
     """
     return deduplicate(_RULES[kind](manifest, options))
 
 
-def pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Template, Path]]:
-    """What the pods of an object of KINDS are made of, and where that stands in the object."""
+def iter_pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Template, Path]]:
+    """Yield the pod templates of an object of one of KINDS with their paths."""
     match manifest:
         case written.Pod():
             yield manifest, ()

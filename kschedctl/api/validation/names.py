@@ -10,7 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from kschedctl.api.field_errors import Key, Path, ValidationErrors, invalid
-from kschedctl.api.labels import DNS_LABEL, DNS_SUBDOMAIN, SUBDOMAIN_ERROR, label_key_errors, label_value_errors
+from kschedctl.api.labels import (
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    SUBDOMAIN_ERROR,
+    find_label_key_errors,
+    find_label_value_errors,
+)
 
 Rule = Callable[[str], list[str]]
 """A function that returns what is wrong with a string."""
@@ -41,12 +47,12 @@ def validate_dns_subdomain(value: str) -> list[str]:
 
 def validate_qualified_name(value: str) -> list[str]:
     """Return why the string is not a label key, which is also the form of resource names and scheduling gates."""
-    return list(label_key_errors(value))
+    return list(find_label_key_errors(value))
 
 
 def validate_label_value(value: str) -> list[str]:
     """Return why the string is not a label value."""
-    return list(label_value_errors(value))
+    return list(find_label_value_errors(value))
 
 
 def validate_port_name(value: str) -> list[str]:

@@ -27,10 +27,10 @@ from kschedctl.api.validation.containers import validate_containers, validate_ho
 from kschedctl.api.validation.metadata import validate_annotation_keys, validate_object_meta
 from kschedctl.api.validation.node_affinity import validate_node_affinity
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.pod_affinity import pod_affinity
+from kschedctl.api.validation.pod_affinity import validate_pod_affinity
 from kschedctl.api.validation.resources import validate_overhead, validate_pod_resources
 from kschedctl.api.validation.spread import validate_spread_constraints
-from kschedctl.api.validation.tolerations import tolerations
+from kschedctl.api.validation.tolerations import validate_tolerations
 from kschedctl.api.validation.volumes import validate_volumes
 from kschedctl.api.validation.written import Pod, PodSpec, Template
 
@@ -100,7 +100,7 @@ def validate_pod_spec(spec: PodSpec, pod_name: str, path: Path, options: Validat
     if spec.host_network and spec.host_users is False and not options.user_namespaces_host_network:
         yield forbidden((*path, "hostNetwork"), "when `hostUsers` is false")
     yield from _names(spec, path)
-    yield from tolerations(spec.tolerations, (*path, "tolerations"), options)
+    yield from validate_tolerations(spec.tolerations, (*path, "tolerations"), options)
     yield from _priority_and_classes(spec, path)
     yield from validate_overhead(spec.overhead, (*path, "overhead"))
 
@@ -111,9 +111,9 @@ def _affinity(affinity: api.Affinity | None, path: Path) -> ValidationErrors:
     if affinity.node_affinity is not None:
         yield from validate_node_affinity(affinity.node_affinity, (*path, "nodeAffinity"))
     if affinity.pod_affinity is not None:
-        yield from pod_affinity(affinity.pod_affinity, (*path, "podAffinity"))
+        yield from validate_pod_affinity(affinity.pod_affinity, (*path, "podAffinity"))
     if affinity.pod_anti_affinity is not None:
-        yield from pod_affinity(affinity.pod_anti_affinity, (*path, "podAntiAffinity"))
+        yield from validate_pod_affinity(affinity.pod_anti_affinity, (*path, "podAntiAffinity"))
 
 
 def _names(spec: PodSpec, path: Path) -> ValidationErrors:

@@ -17,7 +17,7 @@ from kschedctl.api.field_errors import (
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.api.validation import names
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.pod_affinity import IN_BOTH, WITHOUT_SELECTOR, label_keys
+from kschedctl.api.validation.pod_affinity import IN_BOTH, WITHOUT_SELECTOR, validate_label_keys
 from kschedctl.api.validation.selectors import validate_label_selector
 
 ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
@@ -70,7 +70,7 @@ def validate_match_label_keys(
     """
     selector = constraint.label_selector
     if options.selector_merge:
-        yield from label_keys(constraint.match_label_keys, (), selector, path)
+        yield from validate_label_keys(constraint.match_label_keys, (), selector, path)
         return
     at = (*path, "matchLabelKeys")
     if selector is None and constraint.match_label_keys:

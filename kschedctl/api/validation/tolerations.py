@@ -1,4 +1,4 @@
-"""Tolerations. Upstream: ValidateTolerations."""
+"""Validation of tolerations. Upstream: ValidateTolerations."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ COMPARISONS = ("Lt", "Gt")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def tolerations(written: Iterable[Toleration], path: Path, options: ValidationOptions) -> ValidationErrors:
-    """All tolerations of a pod."""
+def validate_tolerations(written: Iterable[Toleration], path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate all tolerations of a pod."""
     for i, toleration in enumerate(written):
-        yield from _toleration(toleration, (*path, i), options)
+        yield from _validate_toleration(toleration, (*path, i), options)
 
 
-def _toleration(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
+def _validate_toleration(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
     operator = TypedString(toleration.operator)
     if toleration.key:
         yield from names.validate_syntax((*path, "key"), toleration.key, names.validate_qualified_name)
     elif operator != "Exists":
         all_keys = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid((*path, "operator"), operator, all_keys)
-    yield from toleration_seconds(toleration, path)
-    yield from _value(toleration, path, options)
+    yield from validate_toleration_seconds(toleration, path)
+    yield from _validate_operator_and_value(toleration, path, options)
     if toleration.effect and toleration.effect not in EFFECTS:
         yield not_supported((*path, "effect"), TypedString(toleration.effect), EFFECTS)
 
 
-def toleration_seconds(toleration: Toleration, path: Path) -> ValidationErrors:
-    """tolerationSeconds of the toleration at the path, which delay evictions only."""
+def validate_toleration_seconds(toleration: Toleration, path: Path) -> ValidationErrors:
+    """Validate that tolerationSeconds is set only for NoExecute."""
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         only = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         fault = invalid((*path, "effect"), TypedString(toleration.effect), only)
         yield fault._replace(at=(*path, "tolerationSeconds"))
 
 
-def _value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """The operator, and the value that it asks for; upstream blames values that it does not like on the operator."""
+def _validate_operator_and_value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate the operator and its value. Upstream reports invalid values as errors of the operator."""
     at, value = (*path, "operator"), toleration.value
     match toleration.operator:
         case "Equal" | "":
@@ -55,14 +55,14 @@ def _value(toleration: Toleration, path: Path, options: ValidationOptions) -> Va
                 yield fault._replace(at=(*path, "value"))
         case "Lt" | "Gt" as comparison:
             if options.comparison_operators:
-                yield from _number(value, (*path, "value"))
+                yield from _validate_number(value, (*path, "value"))
             else:
                 yield not_supported(at, TypedString(comparison), (*OPERATORS, *COMPARISONS))
         case operator:
             yield not_supported(at, TypedString(operator), OPERATORS)
 
 
-def _number(value: str, path: Path) -> ValidationErrors:
+def _validate_number(value: str, path: Path) -> ValidationErrors:
     yield from names.validate_syntax(path, value, names.validate_decimal_integer)
     if parse_int64(value) is None:
         digits = value.removeprefix("-").removeprefix("+")

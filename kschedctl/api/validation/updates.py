@@ -12,7 +12,7 @@ from typing import Any
 
 from kschedctl.api import objects as api
 from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, forbidden, invalid
-from kschedctl.api.labels import Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.quantity import QuantityError, parse
 
 IMMUTABLE = "field is immutable"
@@ -144,6 +144,6 @@ def _is_same_amount(new: object, old: object, at: Path) -> bool:
 def _compile_selector(label_selector: api.LabelSelector | None) -> Selector | None:
     """Return the compiled selector, or None if the API would reject it anyway."""
     try:
-        return from_label_selector(label_selector)
+        return selector_from_api(label_selector)
     except SelectorError:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kschedctl.api.field_errors import Path, TypedString, ValidationErrors, invalid, not_supported, required
-from kschedctl.api.labels import SelectorError, from_label_selector
+from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import LabelSelector, PersistentVolumeClaimVolumeSource
 from kschedctl.api.validation import names
 from kschedctl.api.validation.metadata import validate_object_meta
@@ -178,7 +178,7 @@ def _validate_selector(selector: LabelSelector | None, kind: str) -> ValidationE
 def _validate_selected_template(spec: WorkloadSpec, options: ValidationOptions, fault: str) -> ValidationErrors:
     """Validate the template unless the selector cannot be applied."""
     try:
-        from_label_selector(spec.selector)
+        selector_from_api(spec.selector)
     except SelectorError:
         yield invalid((*SPEC, "selector"), spec.selector, fault)
         return
@@ -191,7 +191,7 @@ def _validate_selector_matches(spec: WorkloadSpec) -> ValidationErrors:
     """Validate that the selector matches the template. A missing selector matches nothing."""
     labels = spec.template.metadata.labels
     try:
-        matches = from_label_selector(spec.selector).matches(labels)
+        matches = selector_from_api(spec.selector).matches(labels)
     except SelectorError:
         return
     if not matches:

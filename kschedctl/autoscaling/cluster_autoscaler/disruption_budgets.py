@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kschedctl.api.labels import Selector, from_label_selector
+from kschedctl.api.labels import Selector, selector_from_api
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 
 
@@ -18,7 +18,7 @@ class RemainingBudgets:
         self._budgets: list[tuple[str, Selector]] = []
         self.left: list[int] = []
         for budget in budgets:
-            self._budgets.append((budget.metadata.namespace, from_label_selector(budget.spec.selector)))
+            self._budgets.append((budget.metadata.namespace, selector_from_api(budget.spec.selector)))
             self.left.append(budget.status.disruptions_allowed)
 
     def of(self, pod: Pod) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import NOT_TRIGGERED, event_is_about, last_time
+from kschedctl.api.observed.events import NOT_TRIGGERED, is_event_about, last_seen
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
@@ -111,11 +111,11 @@ class _Verdicts:
 
 def _said(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
     """The last event about the pod, and whether it says what the replay does; None where there is none."""
-    own = [event for event in cluster.events if event.reason == NOT_TRIGGERED and event_is_about(event, pod)]
+    own = [event for event in cluster.events if event.reason == NOT_TRIGGERED and is_event_about(event, pod)]
     if not own:
         return None
-    last = max(own, key=last_time)
-    return AutoscalerSaid(last.message, last_time(last), parts(last.message) == parts(message))
+    last = max(own, key=last_seen)
+    return AutoscalerSaid(last.message, last_seen(last), parts(last.message) == parts(message))
 
 
 def parts(message: str) -> frozenset[frozenset[str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kschedctl.api.labels import from_label_selector
+from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.api.unhealthy_pods import why_unhealthy
 from kschedctl.autoscaling.karpenter.pods import is_disruptable, is_evictable, is_reschedulable
@@ -21,7 +21,7 @@ class EvictionLimits:
     def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[Pod], now: int) -> None:
         self.now = now
         self._pods = pods
-        self._budgets = [(budget, from_label_selector(budget.spec.selector)) for budget in budgets]
+        self._budgets = [(budget, selector_from_api(budget.spec.selector)) for budget in budgets]
 
     def blocking(self, pod: Pod) -> tuple[str, ...]:
         """The budgets that forbid to evict a pod now: one, or all where there are several for it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Pod
-from kschedctl.api.observed.events import FAILED_SCHEDULING, NOMINATED, event_is_about, last_time
+from kschedctl.api.observed.events import FAILED_SCHEDULING, NOMINATED, is_event_about, last_seen
 from kschedctl.autoscaling.karpenter.differences import differences
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.nearest_miss import nearest_miss
@@ -86,12 +86,12 @@ def _message(pod: Pod, run: SchedulerRun | None) -> str:
 
 def _said(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
     """Karpenter's last event about the pod, and whether it says what the replay does; None where there is none."""
-    own = [event for event in cluster.events if _is_karpenters(event) and event_is_about(event, pod)]
+    own = [event for event in cluster.events if _is_karpenters(event) and is_event_about(event, pod)]
     if not own:
         return None
-    last = max(own, key=last_time)
+    last = max(own, key=last_seen)
     agrees = not message if last.reason == NOMINATED else _parts(last.message) == _parts(message)
-    return AutoscalerSaid(last.message, last_time(last), agrees)
+    return AutoscalerSaid(last.message, last_seen(last), agrees)
 
 
 def _is_karpenters(event: Event) -> bool:

@@ -11,7 +11,7 @@ from functools import partial
 
 from kschedctl.api.copying import replace
 from kschedctl.api.karpenter import NodePool
-from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import (
     LabelSelector,
     Pod,
@@ -210,7 +210,7 @@ class RunTopology:
         """The namespaces that a term speaks of."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
-        selector = from_label_selector(term.namespace_selector)
+        selector = selector_from_api(term.namespace_selector)
         return frozenset(term.namespaces).union(n for n, own in self.namespaces.items() if selector.matches(own))
 
     def _own_inverse(self, pod: Pod, labels: Mapping[str, str]) -> None:
@@ -242,7 +242,7 @@ class RunTopology:
 
 def _selector(written: LabelSelector | None) -> Selector:
     try:
-        return from_label_selector(written)
+        return selector_from_api(written)
     except SelectorError:
         return NOTHING
 

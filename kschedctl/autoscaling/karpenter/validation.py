@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kschedctl.api.labels import label_key_errors, label_value_errors
+from kschedctl.api.labels import find_label_key_errors, find_label_value_errors
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, CAPACITY_TYPES, NORMALIZED, restriction
 from kschedctl.autoscaling.karpenter.requirements import BOUNDS, DOES_NOT_EXIST, EXISTS, IN, NOT_IN, integer
 
@@ -28,10 +28,10 @@ def requirement_faults(
             f"no valid values found in [{' '.join(values)}] for {key}, expected one of: "
             f"[{' '.join(sorted(CAPACITY_TYPES))}], got: [{' '.join(values)}]"
         )
-    for error in label_key_errors(key):
+    for error in find_label_key_errors(key):
         yield f"key {key} is not a qualified name, {error}"
     for value in values:
-        for error in label_value_errors(value):
+        for error in find_label_value_errors(value):
             yield f"invalid value {value} for key {key}, {error}"
     if operator == IN and not values:
         yield f"key {key} with operator {operator} must have a value defined"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from kschedctl.api.labels import label_key_errors, label_value_errors
+from kschedctl.api.labels import find_label_key_errors, find_label_value_errors
 from kschedctl.api.validation.names import complete_prefix, validate_dns_label, validate_dns_subdomain
 from kschedctl.cel.library import urls
 from kschedctl.cel.values import NONE, Opaque, Optional, Value
@@ -56,11 +56,11 @@ def _old_label(text: str) -> list[str]:
 
 
 def _key(text: str) -> list[str]:
-    return list(label_key_errors.__wrapped__(text))  # what expressions make up need not be remembered
+    return list(find_label_key_errors.__wrapped__(text))  # what expressions make up need not be remembered
 
 
 def _value(text: str) -> list[str]:
-    return list(label_value_errors.__wrapped__(text))
+    return list(find_label_value_errors.__wrapped__(text))
 
 
 def _uri(text: str) -> list[str]:

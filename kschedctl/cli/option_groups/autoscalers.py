@@ -9,7 +9,7 @@ from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, time_of
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy
@@ -36,7 +36,7 @@ class Autoscalers:
         now = time_of(cluster, self.source)
         return node_growth(cluster, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())
 
-    def fixes(self, asked: AskedPod, told: NewNode) -> tuple[Remedy, ...]:
+    def fixes(self, asked: TargetPod, told: NewNode) -> tuple[Remedy, ...]:
         """Return what lets a node group grow, or a NodePool launch a node, for the pod. Raises InputError."""
         from kschedctl.fixes.new_node import autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
 
@@ -44,7 +44,7 @@ class Autoscalers:
         types, settings = self.karpenter.types(), self.karpenter.settings()
         return autoscaler_fixes(asked, told, now, self.node_groups.given(), types=types, settings=settings)
 
-    def new_node(self, asked: AskedPod) -> NewNode | None:
+    def new_node(self, asked: TargetPod) -> NewNode | None:
         """Whether one would come for a pod; None where nobody is known to make any. Raises InputError."""
         from kschedctl.fixes.new_node import new_node  # noqa: PLC0415 - only pods that were explained need it
 

@@ -13,7 +13,7 @@ from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import connection
 from kschedctl.errors import KschedctlError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.read import read_documents
 
@@ -26,7 +26,7 @@ ONE_BY_ONE = 20
 """Most pods for which a live cluster is asked, each by itself."""
 
 
-def remember(call: CallExtender | None, asked: Iterable[AskedPod], inquiry: Inquiry, source: Source) -> None:
+def remember(call: CallExtender | None, asked: Iterable[TargetPod], inquiry: Inquiry, source: Source) -> None:
     """Let the call know what manifests, files and a live cluster tell of the pods; of others nothing is known."""
     if call is None:
         return

@@ -23,7 +23,7 @@ from kschedctl.commands.remedies.pod_fixes import remedies_of
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import supposed
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import is_waiting, workloads
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -71,17 +71,17 @@ class BrowseSession:
         """The causes of pending pods, by their keys."""
         return {pod: group.cause or group.verdict for group in self.pending.groups for pod in group.pods}
 
-    def asked(self, key: str, words: str = "") -> AskedPod:
+    def asked(self, key: str, words: str = "") -> TargetPod:
         """The pod of that key as the words have it. Raises UsageError, also when it is gone, and InputError."""
         pod = self.cluster.pod(*key.split("/", 1))
         if pod is None:
             raise UsageError(f"{key} is gone")
-        return supposed(AskedPod(self.scheduler, self.scheduler.view.stored(pod)), words)
+        return supposed(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), words)
 
-    def explain(self, asked: AskedPod) -> Explanation:
+    def explain(self, asked: TargetPod) -> Explanation:
         return as_events(explain_stand_in(asked))
 
-    def remedies(self, asked: AskedPod, between: Between = lambda: None) -> Remedies:
+    def remedies(self, asked: TargetPod, between: Between = lambda: None) -> Remedies:
         """The search takes up to seconds."""
 
         def progress(replays: int) -> None:

@@ -23,17 +23,16 @@ from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import eliminations
 from kschedctl.commands.explain.reach import but_for_room, obstacles
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation import MOST_PODS, Creation, create
-from kschedctl.replay.controllers.hooks_not_asked import may_be_changed
+from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
+from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create
 from kschedctl.replay.controllers.manifests import refuse_written, sort_out
-from kschedctl.replay.controllers.new_objects import with_new_objects
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.unreplayed_admission import may_be_changed
 from kschedctl.replay.edits import added
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.over_runs import spread
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.replay.placements import domain_keys, headroom, nodes_of, per_domain
+from kschedctl.replay.repeated_runs import spread
 from kschedctl.replay.settling import all_outcomes, pending
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.replay.unknown import of_simulation, together
@@ -54,7 +53,7 @@ POINTS = 400
 class Shapes(SharedCluster):
     """A cluster that holds the pods to try, without nodes: ``pods`` of each shape.
 
-    One pod without claims of its own stands for any number. No more than ``most`` are tried, None for MOST_PODS.
+    One pod without claims of its own stands for any number. No more than ``most`` are tried, None for MAX_PODS.
     ``admitted``: how many of each shape the API server creates, where that is not all of these, and what it says then;
     ``counted``: the namespaces whose pods pass admission, and whether all of admission.
     """
@@ -151,13 +150,13 @@ def prepare(
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
     cluster = cluster.with_objects(sorted_out.objects)
     refuse_written(sorted_out, cluster, admission=False, known=written)
-    cluster = with_new_objects(cluster).cluster
+    cluster = create_new_objects(cluster).cluster
     creation, own = _creation(cluster, workloads, most)
     documents = {**written, **sorted_out.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
     admitted = [_admitted(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
     named = {name: [_apart(pod, cluster) for pod in made] for name, made in creation.pods.items()}
-    cluster = added(creation.applied(cluster), [pod for made in named.values() for pod in made])
+    cluster = added(creation.apply_to(cluster), [pod for made in named.values() for pod in made])
     keys = [[pod.key for pod in made] for made in named.values()]
     repeated = [not claims for claims in own]
     return Shapes(
@@ -168,19 +167,19 @@ def prepare(
         repeated=repeated,
         most=most,
         admitted=admitted,
-        counted=Admissions(cluster, documents).namespaces(workloads),
+        counted=Admissions(cluster, documents).replayed_namespaces(workloads),
     )
 
 
 def _creation(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
     """A pod of each workload, of those that need claims of their own many; and of which that is so."""
-    creation = create(cluster, [_scaled(workload, 1) for workload in workloads], refused_too=True)
+    creation = create(cluster, [_scaled(workload, 1) for workload in workloads], include_denied=True)
     own = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
         own.append(bool(pods) and _claims_of_its_own(workload, pods[0]))
         if own[-1]:
-            many = create(cluster, [_scaled(workload, most or CLAIMING_PODS)], refused_too=True)
-            claims_within_quotas(cluster, many, many.pods)
+            many = create(cluster, [_scaled(workload, most or CLAIMING_PODS)], include_denied=True)
+            create_allowed_claims(cluster, many, many.pods)
             creation.pods[name] = many.pods[name]
             for kind, objects in many.objects.items():
                 creation.objects.setdefault(kind, []).extend(objects)
@@ -191,8 +190,8 @@ def _admitted(
     admissions: Admissions, workload: Struct, pods: Sequence[Pod], most: int | None
 ) -> tuple[int | None, Sequence[str]]:
     """How many of a shape are created, None for all that are tried, and what is said to the next one."""
-    wanted = most or (MOST_PODS if len(pods) == 1 else len(pods))
-    number, words = admissions.room(workload, pods, wanted) if pods else (0, ())
+    wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
+    number, words = admissions.admit_up_to(workload, pods, wanted) if pods else (0, ())
     return (number, words) if words else (None, ())
 
 
@@ -230,7 +229,7 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
     rows: list[Row] = []
     fitting: list[int] = []
     try:
-        for position in islice(_pods(view, positions, shared.repeated[trial.shape]), shared.most or MOST_PODS):
+        for position in islice(_pods(view, positions, shared.repeated[trial.shape]), shared.most or MAX_PODS):
             last = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
             if last.row < 0:
                 break

@@ -16,7 +16,7 @@ from kschedctl.cli.run_options import RunOptions
 from kschedctl.commands import capacity as study
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.creation import MOST_PODS
+from kschedctl.replay.controllers.creation import MAX_PODS
 from kschedctl.replay.controllers.manifests import in_files
 from kschedctl.replay.parallel import Progress, Workers
 
@@ -42,8 +42,8 @@ def capacity(
     Each manifest, a pod or a workload, is tried by itself. Waiting pods of a higher or equal priority are ahead in the
     queue and get their nodes first. No pod is evicted. Exits with 1 if no pod fits, or fewer than --max.
     """
-    if most is not None and not 1 <= most <= MOST_PODS:
-        raise UsageError(f"--max {most}: from 1 to {MOST_PODS:,}")
+    if most is not None and not 1 <= most <= MAX_PODS:
+        raise UsageError(f"--max {most}: from 1 to {MAX_PODS:,}")
     options = run.options()
 
     def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:

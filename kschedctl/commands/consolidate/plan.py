@@ -25,8 +25,7 @@ from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNo
 from kschedctl.commands.consolidate.safety import Reserve, gone, shares, zone_losses
 from kschedctl.replay import kubectl
 from kschedctl.replay.parallel import ALONE, UNSEEN, Crew, Progress, Workers, crew
-from kschedctl.replay.pool_changes import pool_changes
-from kschedctl.replay.pools import Pools, amounts_of
+from kschedctl.replay.pools import Pools, amounts_of, pool_changes
 from kschedctl.replay.settling import after, pending
 from kschedctl.replay.shared_cluster import cluster_basis
 from kschedctl.replay.unknown import together

@@ -21,10 +21,10 @@ from kschedctl.commands.drain.report import Drain
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import cordoned, find_nodes
 from kschedctl.replay.node_drain import Draining, moved_pods
-from kschedctl.replay.order_of_return import in_no_order, most_in_no_order, unplaced_over_runs
-from kschedctl.replay.over_runs import over_runs, try_seeds
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.replay.placements import eviction_chain, evictions, headroom, pending_groups, pod_counts
+from kschedctl.replay.repeated_runs import over_runs, try_seeds
+from kschedctl.replay.return_order import in_no_order, most_in_no_order, unplaced_over_runs
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.replay.unknown import of_simulation, together, unread
 from kschedctl.reports.unknown import ClusterBasis

@@ -16,6 +16,7 @@ from kschedctl.commands.explain.advice import advice
 from kschedctl.commands.explain.bypassed_scheduler import claims_without_scheduler
 from kschedctl.commands.explain.causes import causes
 from kschedctl.commands.explain.eliminations import eliminations, node_groups, node_reports
+from kschedctl.commands.explain.extenders import extended
 from kschedctl.commands.explain.gang import gang_report
 from kschedctl.commands.explain.group_tree import chance
 from kschedctl.commands.explain.headline import headline
@@ -40,16 +41,18 @@ from kschedctl.commands.explain.reservations import devices_by_node, reservation
 from kschedctl.commands.explain.searches import searched_nodes
 from kschedctl.commands.explain.upstream_faults import upstream_faults
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay import doubts
-from kschedctl.replay.controllers.asked_pod import AskedPod, created
-from kschedctl.replay.controllers.creation import admit
-from kschedctl.replay.controllers.hooks_not_asked import HOOK_KINDS, hooks_not_asked
-from kschedctl.replay.controllers.limits_not_replayed import limits_not_looked_at, unread_limits
+from kschedctl.replay import unknown as doubts
+from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.controllers.manifests import sort_out
-from kschedctl.replay.controllers.other_priority import as_if
-from kschedctl.replay.extenders import extended
+from kschedctl.replay.controllers.target_pod import TargetPod, create_targets, with_other_priority
+from kschedctl.replay.controllers.unreplayed_admission import (
+    HOOK_KINDS,
+    hooks_not_asked,
+    limits_not_looked_at,
+    unread_limits,
+)
+from kschedctl.replay.denials import refuse, refuse_struct
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.refusals import refuse, refuse_struct
 from kschedctl.replay.unknown import (
     VICTIMS,
     WHEN_GATED,
@@ -92,18 +95,18 @@ def explain(
     and ConfigurationError for what cannot be read.
     """
     asked = stand_in_of(Scheduler(cluster, call_extender), pod)
-    return explain_stand_in(asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class)))
+    return explain_stand_in(asked._replace(pod=with_other_priority(asked, as_if_priority, as_if_priority_class)))
 
 
-def stand_in_of(scheduler: Scheduler, pod: PodReference) -> AskedPod:
+def stand_in_of(scheduler: Scheduler, pod: PodReference) -> TargetPod:
     """The pod that is asked about. Raises what ``explain`` raises."""
     if isinstance(pod, Mapping) and not (pod.get("kind") == "Pod" and object_at(pod, "metadata").get("uid")):
         return _of_manifest(scheduler, pod)
-    asked_pod = AskedPod(scheduler, find_pod(scheduler, pod))
+    asked_pod = TargetPod(scheduler, find_pod(scheduler, pod))
     return asked_pod if isinstance(pod, str) else asked_pod._replace(workload=_typed(pod))
 
 
-def explain_stand_in(asked: AskedPod) -> Explanation:
+def explain_stand_in(asked: TargetPod) -> Explanation:
     """Explain a pod, or the one that stands for a workload, which may not be able to create it."""
     report = explain_pod(asked.scheduler, asked.pod) if asked.is_known else _of_nothing(asked)
     left = (*report.not_replayed, *_limits(asked))
@@ -112,7 +115,7 @@ def explain_stand_in(asked: AskedPod) -> Explanation:
     unknown = together((report.unknown, asked.unread, hidden))
     undecided = report.undecided or bool(hidden)
     report = replace(report, stands_for=asked.note, not_replayed=left, unknown=unknown, undecided=undecided)
-    report = replace(report, fewer_pods=asked.fewer)
+    report = replace(report, fewer_pods=asked.fewer_reasons)
     return _unless_waiting(unless_not_created(report, asked.not_created), asked.waiting_elsewhere)
 
 
@@ -126,7 +129,7 @@ def _unless_waiting(report: Explanation, waiting: tuple[WaitingElsewhere, ...]) 
     return replace(report, verdict=NOT_CREATED, headline=headline, once_created=once, undecided=False)
 
 
-def _hidden(asked: AskedPod) -> tuple[UnknownKind, ...]:
+def _hidden(asked: TargetPod) -> tuple[UnknownKind, ...]:
     """What might keep a pod that would be scheduled from being created, and is not known."""
     cluster, namespaces = asked.scheduler.cluster, _to_create(asked)
     refused = asked.not_created is not None
@@ -134,7 +137,7 @@ def _hidden(asked: AskedPod) -> tuple[UnknownKind, ...]:
     return hooks if refused else (*unread_limits(cluster, namespaces), *hooks)
 
 
-def _hooks_in_words(asked: AskedPod) -> Iterator[str]:
+def _hooks_in_words(asked: TargetPod) -> Iterator[str]:
     """Yield, in one line, the webhooks and policies that would be asked about a pod that has to be created first.
 
     They do not make it undecided that the pod as it is written fits nowhere.
@@ -144,14 +147,14 @@ def _hooks_in_words(asked: AskedPod) -> Iterator[str]:
         yield f"admission, which may refuse or change the pod: {reasons(hooks)}"
 
 
-def _limits(asked: AskedPod) -> tuple[str, ...]:
+def _limits(asked: TargetPod) -> tuple[str, ...]:
     """What may keep a pod that is not there yet from being created."""
     namespaces = _to_create(asked)
     replayed = {} if asked.admitted is None else dict.fromkeys(namespaces, asked.admitted)
     return limits_not_looked_at(asked.scheduler.cluster, namespaces, replayed)
 
 
-def _to_create(asked: AskedPod) -> Sequence[str]:
+def _to_create(asked: TargetPod) -> Sequence[str]:
     """The namespace in which a pod has to be created first, if it has."""
     meta, cluster = asked.pod.metadata, asked.scheduler.cluster
     there = asked.workload is None and cluster.pod(meta.namespace, meta.name) is not None
@@ -169,7 +172,7 @@ def unless_not_created(report: Explanation, lacking: NotCreated | None) -> Expla
     return replace(report, verdict=NOT_CREATED, headline=lacking.headline, not_created=lacking, once_created=once)
 
 
-def _of_nothing(asked: AskedPod) -> Explanation:
+def _of_nothing(asked: TargetPod) -> Explanation:
     """The explanation of a pod of which nothing is known."""
     return Explanation(asked.pod.key, NOT_CREATED, headline="", kube_version=asked.scheduler.cluster.kube_version)
 
@@ -188,12 +191,12 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
     )
 
 
-def _of_manifest(scheduler: Scheduler, document: JsonObject) -> AskedPod:
+def _of_manifest(scheduler: Scheduler, document: JsonObject) -> TargetPod:
     """A pod of a workload that is not in the cluster yet. Raises InputError for what makes no pods."""
     manifests = sort_out([document])
     if len(manifests.workloads) != 1:
         raise InputError("not a Pod, nor one workload that makes pods", where=describe(document))
-    return created(scheduler, manifests.workloads.values(), manifests.documents)[0]
+    return create_targets(scheduler, manifests.workloads.values(), manifests.documents)[0]
 
 
 def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
@@ -210,7 +213,7 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
             refuse_struct(incoming, scheduler.cluster, admission=False)
         else:
             refuse({"kind": "Pod", **pod}, scheduler.cluster, admission=False)
-        incoming = admit(incoming, scheduler.cluster)
+        incoming = admit_pod(incoming, scheduler.cluster)
     return scheduler.view.admitted(scheduler.view.stored(incoming))
 
 

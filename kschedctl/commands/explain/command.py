@@ -48,7 +48,7 @@ from kschedctl.commands.explain.supposed_options import Supposed
 from kschedctl.commands.explain.watching import watched
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -179,7 +179,7 @@ class _Question(msgspec.Struct, frozen=True):
             return {explained[0].pod: again(self.source, command, self.words, self.scope.named(), options)}
         return about_explained(self.source, cluster, explained, options)
 
-    def _explained(self, asked_pods: Sequence[AskedPod], inquiry: Inquiry) -> Explanation | Explanations:
+    def _explained(self, asked_pods: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
         from kschedctl.commands.explain.one_pod import explained_together  # noqa: PLC0415 - not for a summary of no pods
 
         remember(self.call_extender, asked_pods, inquiry, self.source)
@@ -197,7 +197,7 @@ class _Question(msgspec.Struct, frozen=True):
         undecided = not certain and (report.undecided or is_not_checked(waiting))
         return replace(several, waiting_elsewhere=waiting, undecided=undecided)
 
-    def _one(self, asked: AskedPod, now: str) -> Explanation:
+    def _one(self, asked: TargetPod, now: str) -> Explanation:
         from kschedctl.commands.explain.one_pod import explained  # noqa: PLC0415
 
         asked = self.supposed.of(asked)

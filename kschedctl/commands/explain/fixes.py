@@ -16,7 +16,7 @@ from kschedctl.fixes.ranking import CheckedFix, Ranked, holding_first, ranked
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, held
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, together, unknown_kinds
 from kschedctl.reports.remedy import complete_first
 from kschedctl.reports.unknown import UnknownKind
@@ -56,7 +56,7 @@ def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
     )
 
 
-def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
+def with_remedies(report: Explanation, asked: TargetPod) -> Explanation:
     """An explanation with the best of the smallest remedies, and why kinds of them cannot exist."""
     if not may_help(report, asked):
         return report
@@ -78,7 +78,7 @@ def with_remedies(report: Explanation, asked: AskedPod) -> Explanation:
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 
-def may_help(report: Explanation, asked: AskedPod) -> bool:
+def may_help(report: Explanation, asked: TargetPod) -> bool:
     """Whether changes are looked for: also where only claims for devices that are not there hold the pod back.
 
     Not for a pod that fits by itself, and that its group holds back, nor for one of another project's gang: changes are
@@ -92,14 +92,14 @@ def may_help(report: Explanation, asked: AskedPod) -> bool:
 
 
 def searched(
-    asked: AskedPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
+    asked: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[Ranked]]:
     """The search when it is over, and what it found in order."""
     search = RemedySearch(Trials(asked.scheduler, as_read(asked)), against, everywhere, wishes, progress=progress)
     return search, ranked(search.run())
 
 
-def as_read(asked: AskedPod) -> Pod:
+def as_read(asked: TargetPod) -> Pod:
     """The pod as it stands in the cluster or its manifest; one asked about as if it were otherwise is that."""
     meta, view = asked.pod.metadata, asked.scheduler.view
     for pod in (asked.workload, asked.scheduler.cluster.pod(meta.namespace, meta.name)):

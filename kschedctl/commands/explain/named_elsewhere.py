@@ -15,7 +15,7 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import pods_of
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_checked
 
 

@@ -14,9 +14,8 @@ from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.explain.reports import Explanations
 from kschedctl.commands.explain.retries import with_audited_retries
 from kschedctl.fixes.new_node import autoscaler_fixes, new_node
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.other_priority import as_if
-from kschedctl.replay.refusals import refuse
+from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
+from kschedctl.replay.denials import refuse
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy, complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -59,12 +58,12 @@ def explain(
     ('Unschedulable', 'Insufficient cpu')
     """
     asked = asked_pod(cluster, pod, call_extender)
-    asked = asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class))
+    asked = asked._replace(pod=with_other_priority(asked, as_if_priority, as_if_priority_class))
     report = _explained_at(now or moment_of(cluster), asked, remedies)
     return as_events(report) if as_written else report
 
 
-def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
+def _explained_at(now: str, asked: TargetPod, remedies: bool) -> Explanation:
     return explained(
         asked,
         lambda asked: new_node(asked, now),
@@ -74,7 +73,7 @@ def _explained_at(now: str, asked: AskedPod, remedies: bool) -> Explanation:
     )
 
 
-def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> AskedPod:
+def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
     """The pod that is meant. Raises what ``explain`` raises."""
     if isinstance(pod, Mapping) and pod.get("kind") in KINDS and not object_at(pod, "metadata").get("uid"):
         refuse(pod, cluster, admission=False)
@@ -82,9 +81,9 @@ def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender |
 
 
 def explained(
-    asked: AskedPod,
-    launched: Callable[[AskedPod], NewNode | None],
-    fixed: Callable[[AskedPod, NewNode], tuple[Remedy, ...]],
+    asked: TargetPod,
+    launched: Callable[[TargetPod], NewNode | None],
+    fixed: Callable[[TargetPod, NewNode], tuple[Remedy, ...]],
     *,
     remedies: bool,
     now: str = "",

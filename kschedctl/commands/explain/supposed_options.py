@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.fixes.supposing import SUPPOSABLE, supposed
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.other_priority import as_if
+from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,8 @@ class Supposed:
     def __bool__(self) -> bool:
         return bool(self.priority is not None or self.priority_class or self.words)
 
-    def of(self, asked: AskedPod) -> AskedPod:
+    def of(self, asked: TargetPod) -> TargetPod:
         """The pod, and the cluster around it, as is supposed. Raises UsageError, InputError."""
-        return supposed(asked._replace(pod=as_if(asked, self.priority, self.priority_class)), " ".join(self.words))
+        return supposed(
+            asked._replace(pod=with_other_priority(asked, self.priority, self.priority_class)), " ".join(self.words)
+        )

@@ -14,9 +14,9 @@ from kschedctl.api.objects import Condition, Event, Pod
 from kschedctl.api.observed.events import (
     FAILED_SCHEDULING,
     SCHEDULED,
-    last_time,
-    reporter,
-    times_seen,
+    count_occurrences,
+    get_reporter,
+    last_seen,
 )
 from kschedctl.api.times import subtract_seconds
 from kschedctl.cluster import Cluster
@@ -41,14 +41,16 @@ def refusals(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Even
         if event.reason == FAILED_SCHEDULING:
             by_pod.setdefault((event.involved_object.namespace, event.involved_object.name), []).append(event)
     for events in by_pod.values():
-        events.sort(key=last_time)
+        events.sort(key=last_seen)
     return by_pod
 
 
 def other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
     """The names under which schedulers are at work that are no profiles of this one: they write events, lead, or have
     PodGroups of their own."""
-    writers = {reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)}
+    writers = {
+        get_reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)
+    }
     leaders = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
     names = writers | leaders | schedulers_of_gangs(audited.cluster)
     return frozenset(names - audited.scheduler.configuration.profiles.keys())
@@ -62,7 +64,7 @@ def was_refused(pod: Pod) -> bool:
 def last_words(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
     """None where nothing is known to have been said."""
     if events := _events(pod, audited):
-        at, attempts = last_time(events[-1]), sum(map(times_seen, events))
+        at, attempts = last_seen(events[-1]), sum(map(count_occurrences, events))
         message = events[-1].message
         return LastWords(
             message=message, at=at, age=format_age(at, audited.now), source=f"event {EVENT}", attempts=attempts
@@ -79,7 +81,7 @@ def last_words(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
 def untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
     """For how long nobody tried it, for certain: since its last refusal, or since it was made; None: not known."""
     if events := _events(pod, audited):
-        seconds = audited.seconds_since(last_time(events[-1]))
+        seconds = audited.seconds_since(last_seen(events[-1]))
         return seconds - SERIES_LAG_SECONDS if seconds is not None and events[-1].series else seconds
     return None if was_refused(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
 

@@ -25,10 +25,10 @@ from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import by_group, returns, zone_of
-from kschedctl.replay.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
-from kschedctl.replay.over_runs import over_runs
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.replay.placements import pending_groups, pod_counts
+from kschedctl.replay.repeated_runs import over_runs
+from kschedctl.replay.return_order import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.replay.settling import run_on, victims
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
 from kschedctl.replay.unknown import of_simulation, together
@@ -175,9 +175,9 @@ def _not_created(
     going = {at: pod for at in gone if (pod := pods[at]).metadata.namespace in bounded}
     coming = {at: going[at] for at in displaced if at in going}
     admissions = Admissions(cluster, {})
-    refused = admissions.come_again(going.values(), coming.values())
+    refused = admissions.replace_pods(going.values(), coming.values())
     keys = {pod.key for pod, _ in refused}
-    lacking = admissions.by_workload(coming.values(), refused)
+    lacking = admissions.report_by_workload(coming.values(), refused)
     return tuple(lacking), {at for at, pod in coming.items() if pod.key in keys}
 
 

@@ -19,7 +19,7 @@ from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.simulate import prepare
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -64,7 +64,7 @@ def make_room(
 
 
 def room_for_asked(
-    asked: Sequence[AskedPod],
+    asked: Sequence[TargetPod],
     wishes: RoomWishes = RoomWishes(),
     *,
     seed: int = 0,

@@ -8,11 +8,11 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod, groups_of
+from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
 from kschedctl.replay.edits import added
 
 
-def waiting_with(asked: Sequence[AskedPod]) -> tuple[Cluster, list[str]]:
+def waiting_with(asked: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
     """The cluster with the pods that are asked about, and these, ``namespace/name``. Raises UsageError for several
     clusters, and for a pod that has a node.
     """
@@ -29,13 +29,13 @@ def waiting_with(asked: Sequence[AskedPod]) -> tuple[Cluster, list[str]]:
     return cluster, list(keys)
 
 
-def _others(asked: AskedPod, cluster: Cluster) -> list[Pod]:
+def _others(asked: TargetPod, cluster: Cluster) -> list[Pod]:
     """Other pods that wait and are of its group, or of the workload that it stands for."""
-    mine, groups = find_owner(asked.pod), groups_of(asked.pod)
+    mine, groups = find_owner(asked.pod), find_groups(asked.pod)
     return [
         pod
         for pod in cluster.unbound_pods()
         if pod.metadata.deletion_timestamp is None
         and not pod.terminated
-        and ((asked.note and find_owner(pod) == mine and mine.kind != "Pod") or groups & groups_of(pod))
+        and ((asked.note and find_owner(pod) == mine and mine.kind != "Pod") or groups & find_groups(pod))
     ]

@@ -21,8 +21,8 @@ from kschedctl.commands import make_room as library
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
 from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 
@@ -86,7 +86,7 @@ def make_room(
     return view.answer(report, exit_code(report.fits, report.interrupted, report.undecided))
 
 
-def _asked(source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod]:
+def _asked(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
     """Raises KschedctlError."""
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words), live=WHAT_EVICTIONS_END)
     inquiry = inquiry.asking_for(scope.scheduler_name)

@@ -12,9 +12,9 @@ from kschedctl.commands.make_room.movable import leaves_scratch
 from kschedctl.commands.make_room.report import HeldPods, MakeRoom, PlacedPod, PodMove, SearchedPlans
 from kschedctl.commands.make_room.room import PlanPart, RoomMaking, never_tried
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.job_limits import is_of_job
+from kschedctl.replay.controllers.eviction import is_of_job
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.pool_changes import pool_changes
+from kschedctl.replay.pools import pool_changes
 from kschedctl.replay.shared_cluster import cluster_basis
 from kschedctl.replay.unknown import of_simulation
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect

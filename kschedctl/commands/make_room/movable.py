@@ -17,8 +17,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.replay.controllers.eviction import MORE_THAN_ONE, Evictions
-from kschedctl.replay.controllers.job_limits import JOB_WOULD_FAIL, job_would_fail
+from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, MORE_THAN_ONE, Evictions, job_would_fail
 from kschedctl.replay.edits import is_made_again
 from kschedctl.scheduler.engine.preemption.budgets import key_of
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -111,7 +110,7 @@ def _refused_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, coun
     evictions = Evictions(simulation)
     for place in np.flatnonzero(guarded[simulation.view.pods.info[pods]]).tolist():
         position = Position(int(pods[place]))
-        if why := evictions.refusal(position):
+        if why := evictions.find_denial(position):
             refused[place] = True
             counts[SEVERAL_BUDGETS if why.startswith(MORE_THAN_ONE) else NO_DISRUPTION] += 1
     return refused

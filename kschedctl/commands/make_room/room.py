@@ -23,7 +23,7 @@ from kschedctl.commands.make_room.movable import movable
 from kschedctl.commands.make_room.rehearsal import PlayedMove, Rehearsal, play
 from kschedctl.commands.make_room.search import Plan, PlanSearch
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.asked_pod import groups_of
+from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.parallel import Crew
 from kschedctl.replay.pools import Pools
 from kschedctl.replay.settling import all_outcomes, pending
@@ -156,7 +156,7 @@ class RoomMaking:
         units: dict[object, list[Position]] = {}
         for position in self.simulation.queue(self.wanted):
             if position not in self.rows:
-                groups = groups_of(self.before.view.pods.objects[position])
+                groups = find_groups(self.before.view.pods.objects[position])
                 units.setdefault(groups or position, []).append(position)
         return [tuple(unit) for unit in units.values()]
 

@@ -15,13 +15,14 @@ from kschedctl.autoscaling.karpenter import provision as provisioning
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
+from kschedctl.autoscaling.karpenter.node_classes import kind_of_class
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
 from kschedctl.fixes.new_node_rivals import queue_with_new_nodes
 from kschedctl.replay.parallel import UNSEEN, Progress
-from kschedctl.replay.unread_kinds import unread_kinds
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.provisioning import Provisioning
+from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.sources.cluster import moment_of
 
 
@@ -76,3 +77,18 @@ def disrupt(
     report = disrupting.disrupt(cluster, instance_types, options or {}, now=now, begin=progress.begin)
     unknown = unread_kinds(cluster, "PodDisruptionBudget")
     return replace(report, unknown=unknown, undecided=bool(unknown))
+
+
+NOT_ASKED_FOR = (NOT_GIVEN, NOT_LISTED)
+
+
+LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
+
+
+def unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:
+    """What Karpenter looks at, and was not read; of node classes those that might not be read."""
+    gaps = {kind: cluster.gap(kind) for kind in (*LOOKED_AT, *more)}
+    classes = {kind.name for pool in cluster.karpenter_node_pools if (kind := kind_of_class(pool))}
+    refused = {kind: gap for kind in sorted(classes) if (gap := cluster.gap(kind)) and gap.why not in NOT_ASKED_FOR}
+    gaps |= refused
+    return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)

@@ -24,9 +24,9 @@ from kschedctl.descheduling.evictions import EvictionCounter, RefusedEviction
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.job_limits import is_of_job
+from kschedctl.replay.controllers.eviction import is_of_job
 from kschedctl.replay.parallel import UNSEEN, Progress
-from kschedctl.replay.pool_changes import pool_changes
+from kschedctl.replay.pools import pool_changes
 from kschedctl.replay.shared_cluster import cluster_basis
 from kschedctl.replay.unknown import of_simulation
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect

@@ -28,10 +28,10 @@ from kschedctl.fixes.new_node import NOBODY, autoscaler_fixes, has_groups, new_n
 from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.ranking import with_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.not_created import Creations, unread
+from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
+from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.replay.controllers.workload_pods import described, waiting
 from kschedctl.replay.unknown import together
-from kschedctl.replay.waiting_pods import described, waiting
 from kschedctl.reports.remedy import complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.cluster import moment_of
@@ -66,7 +66,7 @@ def remedies(
 
 
 def remedies_with_room(
-    asked: AskedPod,
+    asked: TargetPod,
     wishes: RemedyWishes = RemedyWishes(),
     tried: Tried = lambda _: None,
     *,
@@ -81,7 +81,7 @@ def remedies_with_room(
     return _with_autoscaler(report, asked, wishes, now or moment_of(asked.scheduler.cluster), given)
 
 
-def _with_autoscaler(report: Remedies, asked: AskedPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
+def _with_autoscaler(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
     """Return the fixes with those that let an autoscaler make a node for the pod."""
     cluster = asked.scheduler.cluster
     if report.verdict != UNSCHEDULABLE or not (has_groups(cluster, given) or cluster.karpenter_node_pools):
@@ -116,8 +116,8 @@ def pending_remedies(
     keys = {pod.key for pod in waiting(cluster, namespace or None, selector)}
     scope, smallest = described(namespace or None, selector), replace(wishes, smallest=True)
     report = remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
-    lacking = () if selector else Creations(cluster, now or moment_of(cluster)).failing(namespace or None)
-    unknown = together((report.unknown, () if selector else unread(cluster)))
+    lacking = () if selector else CreationFailures(cluster, now or moment_of(cluster)).report_current(namespace or None)
+    unknown = together((report.unknown, () if selector else find_unread_kinds(cluster)))
     others = 0 if keys else sum(pod.metadata.namespace != namespace for pod in waiting(cluster, None))
     return structs.replace(report, not_created=lacking, unknown=unknown, elsewhere=others if namespace else 0)
 

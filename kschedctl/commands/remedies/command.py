@@ -31,9 +31,9 @@ from kschedctl.errors import UsageError
 from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.prices import PRICES
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.creation_ways import KINDS
+from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.waiting_elsewhere import is_not_checked
 
 EXAMPLES = (
@@ -115,7 +115,7 @@ def _inquiry(source: Source, scope: Scope, words: tuple[str, ...]) -> Inquiry:
     return replace(inquiry, now=now).asking_for(scope.scheduler_name)
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod]:
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
     """The pods that are asked about."""
     if words:
         return subjects.named(inquiry, words, scope, source)
@@ -124,10 +124,10 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     scope = in_context(scope, source, inquiry.cluster)
     found_pods.check_namespace(inquiry.cluster, scope)
     waiting = found_pods.pending(inquiry.cluster, scope)
-    return [AskedPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
+    return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
-def _of_one(asked: AskedPod, wishes: RemedyWishes, now: str, groups: NodeGroupInput) -> tuple[Remedies, int]:
+def _of_one(asked: TargetPod, wishes: RemedyWishes, now: str, groups: NodeGroupInput) -> tuple[Remedies, int]:
     with bars() as shown:
         tried = shown.begin("trying remedies", 0)
         report = remedies_with_room(asked, wishes, tried, now=now, given=groups.given())
@@ -170,7 +170,7 @@ def _of_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMan
 
 def _kinds(text: str, option_name: str) -> frozenset[str]:
     """Kinds of changes, in any case. Raises UsageError for one that there is not."""
-    kinds = sorted({*PRICES, *KINDS, *AUTOSCALER_KINDS})
+    kinds = sorted({*PRICES, *StepKind, *AUTOSCALER_KINDS})
     known = {kind.lower(): kind for kind in kinds}
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:

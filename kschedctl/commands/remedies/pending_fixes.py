@@ -30,7 +30,7 @@ from kschedctl.fixes.trial.changes import Edited, edited, reader
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import Trials, changed_cluster
 from kschedctl.fixes.ways.new_nodes import more_like
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.settling import Settled, Unexplained, settle
 from kschedctl.replay.shared_cluster import cluster_basis
@@ -303,7 +303,7 @@ def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:
 
 def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: Progress) -> Alike:
     """The pods with what helps the first of them."""
-    asked = AskedPod(scheduler, scheduler.view.stored(group.pods[0]))
+    asked = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not may_help(explain_pod(scheduler, asked.pod, nodes=False), asked):
         return group
     search, best = searched(asked, wishes)

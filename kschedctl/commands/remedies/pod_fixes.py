@@ -16,8 +16,8 @@ from kschedctl.fixes.impossible import impossible
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.hooks_not_asked import may_be_changed
+from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.replay.controllers.unreplayed_admission import may_be_changed
 from kschedctl.replay.shared_cluster import of_extenders
 from kschedctl.replay.unknown import together
 from kschedctl.reports.not_created import NOT_CREATED
@@ -25,7 +25,7 @@ from kschedctl.reports.remedy import complete_first
 
 
 def remedies_of(
-    asked: AskedPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
+    asked: TargetPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
 ) -> Remedies:
     """Remedies for a pod, or the one that stands for a workload; ``progress`` is told of each set that is tried."""
     lacking = asked.not_created
@@ -41,7 +41,7 @@ def remedies_of(
     return replace(document, verdict=NOT_CREATED, headline=lacking.headline, undecided=undecided)
 
 
-def _found(asked: AskedPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]) -> Remedies:
+def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]) -> Remedies:
     """What makes room for the pod, where it can be helped."""
     document = Remedies(
         pod=report.pod,

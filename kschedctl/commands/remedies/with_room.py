@@ -14,7 +14,7 @@ from kschedctl.commands.make_room.search import depends_on_others
 from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -24,7 +24,7 @@ MOVE = "MovePod"
 BESIDE_REMEDIES = RoomWishes(seconds=10)
 
 
-def with_room(report: Remedies, asked: AskedPod, wishes: RemedyWishes) -> Remedies:
+def with_room(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> Remedies:
     """The remedies of a pod, with a plan that moves others, where none of them is that and it is wished for."""
     moved = any(set(remedy.kinds) == {MOVE} for remedy in report.remedies)
     if report.verdict != "Unschedulable" or moved or not wishes.considers(MOVE, "operator"):

@@ -13,7 +13,7 @@ from kschedctl.commands.audit.sampling.sampled_searches import MAX_LOSS, Samplin
 from kschedctl.commands.explain.attempt import PodReference
 from kschedctl.commands.explain.one_pod import asked_pod
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import UNSEEN, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -47,7 +47,7 @@ def sampling_costs(
 
 
 def sampling_costs_of_asked(
-    asked: Sequence[AskedPod], *, max_loss: float = MAX_LOSS, progress: Progress = UNSEEN
+    asked: Sequence[TargetPod], *, max_loss: float = MAX_LOSS, progress: Progress = UNSEEN
 ) -> SamplingCosts:
     """Of pods, at least one, which share a scheduler's view; arguments and errors as of ``sampling_costs``."""
     return costs_of_named(asked[0].scheduler, asked, limits=limits_of(max_loss), progress=progress)

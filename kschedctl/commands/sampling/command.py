@@ -17,7 +17,7 @@ from kschedctl.commands import sampling as library
 from kschedctl.commands.audit.sampling.report import SamplingCosts
 from kschedctl.commands.audit.sampling.sampled_searches import MAX_LOSS
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 
 EXAMPLES = (
     "kschedctl sampling",
@@ -75,7 +75,7 @@ def _code(report: SamplingCosts) -> int:
     return exit_code(good=True, interrupted=False, undecided=report.undecided)
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod] | None:
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
     """The pods that are named or stand in files; None for those that the cluster has."""
     if words:
         return subjects.named(inquiry, words, scope, source)

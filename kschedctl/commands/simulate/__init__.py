@@ -24,19 +24,22 @@ from kschedctl.commands.explain.pending_groups import explained_in_full
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import variation
-from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.changed_workloads import Existing, plan
+from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import Creation, create
-from kschedctl.replay.controllers.hooks_not_asked import may_be_changed
 from kschedctl.replay.controllers.manifests import refuse_written, sort_out
-from kschedctl.replay.controllers.new_objects import with_new_objects
-from kschedctl.replay.controllers.rollout import Rollout, renamed, roll_out
-from kschedctl.replay.controllers.rollout_creation import RolloutCreation
-from kschedctl.replay.controllers.rollout_limits import Change
-from kschedctl.replay.controllers.template_claims import claims_within_quotas
+from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
+from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.rollout import (
+    Rollout,
+    RolloutCreation,
+    find_rollout_fixes,
+    rename_replaced_pods,
+    roll_out,
+)
+from kschedctl.replay.controllers.unreplayed_admission import may_be_changed
+from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import added, with_pods
 from kschedctl.replay.growth import grow
-from kschedctl.replay.over_runs import try_seeds
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.replay.placements import (
     domain_keys,
@@ -50,11 +53,11 @@ from kschedctl.replay.placements import (
     retried_groups,
     waiting_at_permit,
 )
+from kschedctl.replay.repeated_runs import try_seeds
 from kschedctl.replay.settling import after, come_back, recreate_evicted, victims
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
-from kschedctl.replay.stuck_rollouts import rollout_fixes
 from kschedctl.replay.unknown import of_simulation, together, unread
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
@@ -80,7 +83,7 @@ class Deployed(SharedCluster):
     manifests that make no pods until they are resumed.
     """
 
-    changes: Sequence[Change] = ()
+    changes: Sequence[WorkloadChange] = ()
     workloads: Mapping[str, str] = field(default_factory=dict)
     others: Sequence[str] = ()
     assumed: Sequence[str] = ()
@@ -270,13 +273,13 @@ def _creations(shared: Deployed) -> list[RolloutCreation | None]:
     """What is said to the pods of each rollout, where they are not all created at the beginning."""
     if shared.admissions is None:
         return [None] * len(shared.changes)
-    admissions, rolled = shared.admissions.again(), zip(shared.rolled, shared.changes, strict=True)
+    admissions, rolled = shared.admissions.copy(), zip(shared.rolled, shared.changes, strict=True)
     return [RolloutCreation(admissions, identity(workload), workload, change) for workload, change in rolled]
 
 
 def refused_in(shared: Deployed, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:
     """Workloads of which pods are refused, at the beginning or as they are rolled out."""
-    found = [(at, refused) for at, rollout in enumerate(rollouts) if (refused := rollout.refused)]
+    found = [(at, refused) for at, rollout in enumerate(rollouts) if (refused := rollout.denied)]
     return [
         *shared.not_created,
         *(replace(refused, fixes=_fixes(shared, rollouts, at, seed)) for at, refused in found[:MOST_STUCK]),
@@ -289,17 +292,17 @@ def _fixes(shared: Deployed, rollouts: Sequence[Rollout], at: int, seed: int) ->
     if shared.admissions is None:
         return ()
 
-    def again(changes: Sequence[Change], admissions: Admissions) -> Sequence[Rollout]:
+    def again(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
         other = dataclasses.replace(shared, changes=changes, admissions=admissions)
         return deploy(other, seed)[1]
 
-    return tuple(rollout_fixes(at, rollouts, shared.admissions, again))
+    return tuple(find_rollout_fixes(at, rollouts, shared.admissions, again))
 
 
 def _workload(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
     view, change = simulation.view, rollout.change
     index = view.pods.index
-    pods = [index[pod.key] for pod in (*change.kept, *renamed(change), *change.new)]
+    pods = [index[pod.key] for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
     rows = view.node[pods]
     rows = rows[rows >= 0]
     template = next(iter((*change.new, *change.kept)), None)
@@ -312,7 +315,7 @@ def _workload(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlace
         removed=len(change.removed) - len(rollout.old),
         nodes=nodes_of(view, rows),
         domains=per_domain(view, rows, domain_keys(view, template)),
-        rollout=rollout.said,
+        rollout=rollout.status,
     )
 
 
@@ -329,19 +332,21 @@ def prepare(
     sorted_out = sort_out(manifests)
     cluster = cluster.with_objects(sorted_out.objects)
     refuse_written(sorted_out, cluster, admission=counting is None, known=counting or {})
-    cluster, refused = with_new_objects(cluster) if counting is not None else (cluster, [])
-    existing = Existing(cluster)
-    workloads = list(map(existing.sized, sorted_out.workloads.values()))
-    creation = create(cluster, workloads, refused_too=counting is not None)
+    cluster, refused = create_new_objects(cluster) if counting is not None else (cluster, {})
+    existing = ExistingPods(cluster)
+    workloads = list(map(existing.with_current_replicas, sorted_out.workloads.values()))
+    creation = create(cluster, workloads, include_denied=counting is not None)
     waiting = cluster.unbound_pods() if pending else ()
     made = zip(workloads, creation.pods.items(), strict=True)
-    changes = [plan(existing, workload, *of_name, rollout) for workload, of_name in made]
+    changes = [plan_change(existing, workload, *of_name, rollout) for workload, of_name in made]
     admissions = Admissions(cluster, {**(counting or {}), **sorted_out.documents})
     asking = () if counting is None else workloads
-    lacking = admissions.take_all(workloads, changes) if asking and not rollout else []
+    lacking = admissions.admit_all(workloads, changes) if asking and not rollout else []
     cluster = _counted(cluster, admissions, creation, changes)
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
-    cluster = added(with_pods(creation.applied(cluster), gone), [p for c in changes for p in (*renamed(c), *c.new)])
+    cluster = added(
+        with_pods(creation.apply_to(cluster), gone), [p for c in changes for p in (*rename_replaced_pods(c), *c.new)]
+    )
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
     return Deployed(
         cluster,
@@ -349,9 +354,9 @@ def prepare(
         changes=changes,
         workloads=workload_of_pod,
         others=[pod.key for pod in waiting if not _leaving(pod) and pod.key not in workload_of_pod],
-        assumed=[*_assumed(cluster, creation), *admissions.told, *_notes(changes), *sorted_out.note],
-        not_created=[*refused, *lacking],
-        counted=admissions.namespaces(asking),
+        assumed=[*_assumed(cluster, creation), *map(str, admissions.notes), *_notes(changes), *sorted_out.note],
+        not_created=[*refused.values(), *lacking],
+        counted=admissions.replayed_namespaces(asking),
         admissions=admissions if asking and rollout else None,
         rolled=asking,
         suspended=[
@@ -362,13 +367,15 @@ def prepare(
     )
 
 
-def _counted(cluster: Cluster, admissions: Admissions, creation: Creation, changes: Iterable[Change]) -> Cluster:
+def _counted(
+    cluster: Cluster, admissions: Admissions, creation: Creation, changes: Iterable[WorkloadChange]
+) -> Cluster:
     """The cluster with the quotas that count what comes, claims of templates too, less those that are refused."""
     coming = {change.workload: change.new for change in changes}
-    return claims_within_quotas(admissions.counted(cluster), creation, coming)
+    return create_allowed_claims(admissions.with_current_quotas(cluster), creation, coming)
 
 
-def _notes(changes: Iterable[Change]) -> Iterator[str]:
+def _notes(changes: Iterable[WorkloadChange]) -> Iterator[str]:
     return (change.note for change in changes if change.note)
 
 
@@ -380,7 +387,8 @@ def _assumed(cluster: Cluster, creation: Creation) -> Iterator[str]:
         yield from (
             f"namespace {name} is created, without labels" for name in wanted if name not in (*there, *ALWAYS_THERE)
         )
-    yield from creation.assumed
+    yield from creation.assumptions
+    yield from map(str, creation.notes)
 
 
 def _leaving(pod: Pod) -> bool:

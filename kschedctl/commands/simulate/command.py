@@ -30,7 +30,7 @@ from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import autoscaler_of
 from kschedctl.replay.controllers.manifests import in_files
 from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import is_not_admitted
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from kschedctl.api.decoding import type_name
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event
-from kschedctl.api.observed.events import assigned, first_time, reporter
+from kschedctl.api.observed.events import first_seen, get_reporter, parse_assignment
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.commands.simulate.following.rollout import RealPlacement
 from kschedctl.errors import InputError
@@ -68,10 +68,10 @@ def _placement(document: JsonObject, path: str) -> RealPlacement | None:
 def _of_event(document: JsonObject, path: str) -> RealPlacement | None:
     """None for events of others with the same reason."""
     event = typed(document, Event, Place(path))
-    names = assigned(event)
+    names = parse_assignment(event)
     if names is None:
         return None
-    return _made(names, first_time(event) or None, path)._replace(scheduler=reporter(event)[:253])
+    return _made(names, first_seen(event) or None, path)._replace(scheduler=get_reporter(event)[:253])
 
 
 def _of_binding(binding: JsonObject, path: str) -> RealPlacement:

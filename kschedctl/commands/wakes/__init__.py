@@ -20,9 +20,8 @@ from kschedctl.commands.wakes.changes import changes_of
 from kschedctl.commands.wakes.many import several, wake_ups_of_many, wakes_of_many, wakes_of_these
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
-from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.waiting_pods import described, waiting
+from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.replay.controllers.workload_pods import described, is_waiting, waiting
 from kschedctl.scheduler.scheduler import Scheduler
 
 
@@ -40,13 +39,13 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     return _of_one(asked_pod(cluster, pod))
 
 
-def wake_ups_of_asked(asked_pods: Sequence[AskedPod]) -> WakeUps | WakeUpsOfMany:
+def wake_ups_of_asked(asked_pods: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
     """Of one pod, or of several as one document; errors as of ``wake_ups``."""
     reports = [_of_one(asked) for asked in asked_pods]
     return reports[0] if len(reports) == 1 else several(reports)
 
 
-def _of_one(asked: AskedPod) -> WakeUps:
+def _of_one(asked: TargetPod) -> WakeUps:
     if lacking := asked.never_created:
         report = study.never_created(asked.scheduler, asked.pod, lacking)
     else:
@@ -99,7 +98,7 @@ def wakes_by(
     return wakes_of_many(scheduler, waiting_pods, told, described(namespace or None, selector))
 
 
-def wakes_of_asked(asked_pods: Sequence[AskedPod], changes: Sequence[JsonObject], *, where: str = "") -> WakesOfMany:
+def wakes_of_asked(asked_pods: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = "") -> WakesOfMany:
     """Of these pods, at least one, which share a scheduler's view; arguments and errors as of ``wakes_by``."""
     scheduler = asked_pods[0].scheduler
     told = changes_of(changes, scheduler.view, where=where)

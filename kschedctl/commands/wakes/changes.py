@@ -11,7 +11,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.api_object import object_key
 from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import KINDS, kind_of
+from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
 from kschedctl.commands.snapshot.archive_diff import differences
 from kschedctl.errors import InputError
@@ -39,7 +39,7 @@ def change_of(event: JsonObject, view: Fork) -> ChangedObject | None:
     if sides is None:
         raise InputError("expected Add, Update or Delete", where="event, action")
     documents = {side: _document(event, side) for side in sides}
-    kinds = {kind_of(document) for document in documents.values()}
+    kinds = {get_kind(document) for document in documents.values()}
     if len(kinds) != 1 or "" in kinds:
         raise InputError("expected an object with a kind, the same in old and new", where="event")
     kind = kinds.pop()
@@ -116,7 +116,7 @@ def _in_full(document: JsonObject, view: Fork) -> JsonObject:
 
 def _known(document: JsonObject, view: Fork) -> JsonObject | None:
     """The cluster's object of that name, as a document."""
-    kind = kind_of(document)
+    kind = get_kind(document)
     if kind not in FIELDS:
         return None
     wanted: Any = convert(document)

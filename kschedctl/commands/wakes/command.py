@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands import wakes as library
 from kschedctl.commands.wakes.report import WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.sources.documents.files import shown
 from kschedctl.sources.read import read_documents
 
@@ -84,7 +84,7 @@ def _is_good(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
             return report.not_created is None
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[AskedPod] | None:
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
     """The pods that are named or stand in files; None for all that are pending."""
     if words:
         return subjects.named(inquiry, words, scope, source)
@@ -94,14 +94,14 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     return asked_pods
 
 
-def _wake_ups(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
+def _wake_ups(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
     if asked is None:
         namespace = found_pods.namespace_of(scope) or ""
         return library.pending_wake_ups(inquiry.cluster, namespace, selector=scope.selector or "")
     return library.wake_ups_of_asked(asked)
 
 
-def _of_event(inquiry: Inquiry, asked: Sequence[AskedPod] | None, scope: Scope, file: str) -> WakesOfMany:
+def _of_event(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope: Scope, file: str) -> WakesOfMany:
     documents, where = read_documents(file), shown(file)
     if asked is not None:
         return library.wakes_of_asked(asked, documents, where=where)

@@ -15,8 +15,15 @@ from kschedctl.commands.wakes.gangs import TriedGroups, WithGang, is_placed, mem
 from kschedctl.commands.wakes.report import EventReport, Wakes
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.doubts import not_replayed
-from kschedctl.replay.unknown import VERDICT, WHEN_SCHEDULABLE, WHEN_WOKEN, together, unknown_kinds, unread
+from kschedctl.replay.unknown import (
+    VERDICT,
+    WHEN_SCHEDULABLE,
+    WHEN_WOKEN,
+    not_replayed,
+    together,
+    unknown_kinds,
+    unread,
+)
 from kschedctl.reports.unknown import Basis
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.rejectors import NONE as NO_REJECTORS
@@ -24,7 +31,7 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.attempt import Attempt, attempt, gating_plugin
+from kschedctl.scheduler.queueing.queue_plugins import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, same_pod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.kinds import kind_in_api
+from kschedctl.api.kinds import get_api_kind
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,
@@ -119,7 +119,7 @@ def _without_hint(asked: ClusterEventWithHint, checked: Collection[str]) -> Iter
 
 
 def _any(kind: str, action: ActionType) -> str:
-    return f"any {listed([label.lower() for label in labels(action)], 'or')} of a {kind_in_api(kind)}"
+    return f"any {listed([label.lower() for label in labels(action)], 'or')} of a {get_api_kind(kind)}"
 
 
 def labels(action: ActionType) -> tuple[str, ...]:

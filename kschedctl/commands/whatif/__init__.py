@@ -29,12 +29,13 @@ from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.manifests import in_files, names_of
-from kschedctl.replay.controllers.rollout_limits import Change
+from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import pods_where
 from kschedctl.replay.node_drain import Draining
-from kschedctl.replay.over_runs import over_runs, try_seeds
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.replay.scenarios import steps_on_node_pools, steps_on_nodes, steps_on_pods
+from kschedctl.replay.repeated_runs import over_runs, try_seeds
+from kschedctl.replay.scenarios import steps_on_nodes, steps_on_pods
+from kschedctl.replay.scenarios import steps_on_nodes as steps_on_node_pools
 from kschedctl.replay.scenarios.scenario import (
     Edit,
     Files,
@@ -145,12 +146,12 @@ class Run:
         """Take out of the edit the pods that the API server does not create anew, once those that go are gone."""
         going, coming = edit.going(self.rest.cluster), edit.coming(self.rest.cluster)
         admissions = Admissions(self.rest.cluster, {})
-        refused = admissions.come_again(going, coming)
+        refused = admissions.replace_pods(going, coming)
         for pod, _ in refused:
             edit.change(pod, None)
-        self.not_created += admissions.by_workload(coming, refused)
+        self.not_created += admissions.report_by_workload(coming, refused)
         self.judged |= {pod.key for pod in coming}
-        edit.cluster = admissions.counted(edit.cluster)
+        edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _scale(self, part: parts.Scale, edit: Edit) -> None:
         """Take out of the edit the pods that the API server does not create; the others count."""
@@ -158,14 +159,14 @@ class Run:
         new = {key: pod for key, pod in edit.pods.items() if pod is not None}
         removed = [there for key, pod in edit.pods.items() if pod is None and (there := cluster.pod(*key))]
         kept = pods_where(cluster, lambda pod: find_owner(pod) == owner)[len(removed) :]
-        change = Change(str(owner), kept=kept, removed=removed, new=list(new.values()))
+        change = WorkloadChange(str(owner), kept=kept, removed=removed, new=list(new.values()))
         admissions = Admissions(cluster, {})
-        lacking = admissions.take_more(owner, change)
+        lacking = admissions.admit_more(owner, change)
         for key in list(new)[len(change.new) :]:
             del edit.pods[key]
         self.not_created += [lacking] if lacking else []
         self.counted.setdefault(part.namespace, False)
-        edit.cluster = admissions.counted(edit.cluster)
+        edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _apply(self, part: parts.Apply) -> tuple[int, Sequence[str]]:
         placed = list(steps_on_pods.manifests_of(part, self.read))
@@ -182,8 +183,8 @@ class Run:
         self.not_created += refused_in(shared, rollouts, self.seed)
         rest = settled(simulation, driven_away_too(simulation, outcomes))
         admissions = rollouts[0].creation.admissions if rollouts and rollouts[0].creation else None
-        self.rest = replace(rest, cluster=admissions.counted(rest.cluster)) if admissions else rest
-        notes = (f"{rollout.change.workload}: {rollout.said}" for rollout in rollouts if rollout.said)
+        self.rest = replace(rest, cluster=admissions.with_current_quotas(rest.cluster)) if admissions else rest
+        notes = (f"{rollout.change.workload}: {rollout.status}" for rollout in rollouts if rollout.status)
         return sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts), [*shared.assumed, *notes]
 
     def _drain(self, part: parts.SomeNodes) -> tuple[int, Sequence[str]]:
@@ -198,7 +199,7 @@ class Run:
         self.judged |= {pods[position].key for position in (*draining.outcomes, *draining.refused)}
         later = [] if simulation.interrupted else run_on(simulation, pending(simulation))
         rest = settled(simulation, [*draining.outcomes.values(), *later])
-        rest = replace(rest, cluster=admissions.counted(rest.cluster))
+        rest = replace(rest, cluster=admissions.with_current_quotas(rest.cluster))
         waiting = {**self.rest.waiting, **rest.waiting} if simulation.interrupted else rest.waiting
         evicted = len(victims([*draining.preempting, *later]))
         unknown = of_simulation(simulation, *draining.dependencies)
@@ -382,7 +383,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     created = [change.pod for change in changes if change.change in MADE_ANEW and question.scenario.steps]
     remade = [pod for change in changes if change.change in REMADE and (pod := _pod(before.cluster, change.pod))]
     others = [pod for pod in remade if question.scenario.steps and pod.key not in run.judged]
-    not_created = [*run.not_created, *Admissions(after.cluster, {}).not_remade(others)]
+    not_created = [*run.not_created, *Admissions(after.cluster, {}).report_denied_replacements(others)]
     created += [refused.workload.partition(" ")[2] for refused in run.not_created]
     judged = {key.partition("/")[0] for key in (*run.judged, *(pod.key for pod in remade))}
     counted = {**dict.fromkeys(judged, False), **run.counted}

@@ -17,7 +17,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.trial.changes import Edited, Fix, edited, reader
 from kschedctl.fixes.trial.readmission import readmit
-from kschedctl.replay.controllers.creation import admit
+from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.edits import with_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
@@ -188,7 +188,7 @@ def held(pod: Pod, view: Fork) -> Pod:
     stored = view.stored(pod)
     if is_created(pod, view.cluster):
         return stored
-    return view.admitted(view.stored(admit(pod, view.cluster)))
+    return view.admitted(view.stored(admit_pod(pod, view.cluster)))
 
 
 def changed_view(view: Fork, edits: Mapping[ObjectKey, Edited]) -> Fork:

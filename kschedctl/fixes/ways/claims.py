@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.labels import EVERYTHING, SelectorError, from_label_selector
+from kschedctl.api.labels import EVERYTHING, SelectorError, selector_from_api
 from kschedctl.api.objects import EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PhaseStatus, Pod
 from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
@@ -118,7 +118,7 @@ def as_offered(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[
 def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     """Whether the claim's selector, if it has one, is about the volume."""
     try:
-        selector = EVERYTHING if claim.spec.selector is None else from_label_selector(claim.spec.selector)
+        selector = EVERYTHING if claim.spec.selector is None else selector_from_api(claim.spec.selector)
     except SelectorError:
         return False
     return selector.matches(volume.metadata.labels)

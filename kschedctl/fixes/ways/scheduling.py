@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import PREEMPTS
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.other_priority import with_priority_class
+from kschedctl.replay.controllers.target_pod import with_priority_class
 from kschedctl.replay.object_keys import ObjectKey
 
 OTHER_SCHEDULER, RAISE_OF_AGENT, RAISE = 15, 20, 80

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject, field_at, object_at
-from kschedctl.api.kinds import KINDS, kind_of
+from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.cluster import CLUSTER_SCOPED, without_nulls
 from kschedctl.lint.objects.amounts import (
     asks_for_less_than_nothing,
@@ -72,7 +72,7 @@ class ManifestObjects:
         if (workload := workload_of(subject)) is not None:
             self.invalid += (faulty := _faults([workload]))
             self.workloads += [] if workload.owned or faulty or uncountable(workload) else [workload]
-        elif struct := TYPED.get(kind_of(subject.document)) or struct_of(subject.document):
+        elif struct := TYPED.get(get_kind(subject.document)) or struct_of(subject.document):
             value = typed_at((), without_nulls(subject.document), struct)
             self.invalid += unreadable_storage(subject, value)
             self.typed[struct].append(TypedObject(subject, value))

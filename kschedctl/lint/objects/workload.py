@@ -14,7 +14,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.field_errors import FieldError
 from kschedctl.api.json_values import JsonObject, field_at, object_at
-from kschedctl.api.labels import Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
@@ -279,6 +279,6 @@ def scaled_by(workload: Workload, fewest: int, most: int) -> Workload:
 def compiled(selector: api.LabelSelector | None) -> Selector | None:
     """The selector, or None where the API would refuse it."""
     try:
-        return from_label_selector(selector)
+        return selector_from_api(selector)
     except SelectorError:
         return None

@@ -13,7 +13,7 @@ from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, is_tolerated, tolerates
-from kschedctl.api.validation.tolerations import toleration_seconds
+from kschedctl.api.validation.tolerations import validate_toleration_seconds
 from kschedctl.lint.analysis.near_names import one_meant
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -112,7 +112,7 @@ TT_EMPTY_VALUE = Rule(
 
 def seconds_on_no_schedule(workload: Workload) -> Iterator[Problem]:
     for i, toleration in enumerate(workload.spec.tolerations):
-        yield from workload.refused(toleration_seconds(toleration, workload.at_field("tolerations", i)))
+        yield from workload.refused(validate_toleration_seconds(toleration, workload.at_field("tolerations", i)))
 
 
 TT_SECONDS_ON_NOSCHEDULE = Rule(

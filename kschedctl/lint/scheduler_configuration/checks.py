@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from kschedctl.api.json_values import JsonObject, array_at, object_at
-from kschedctl.api.kinds import fate
+from kschedctl.api.kinds import describe_lifecycle
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, Severity
@@ -34,7 +34,7 @@ def check_configuration(
     document = subject.document
     version = str(document.get("apiVersion", ""))
     if version.startswith(f"{GROUP}/") and version != API_VERSION:
-        end = fate(version, KIND) or "is no longer read"
+        end = describe_lifecycle(version, KIND) or "is no longer read"
         yield OLD_VERSION, subject.problem(("apiVersion",), f"{version} {end}: only {API_VERSION} is read")
         return
     others = of_other_versions(document, gates)

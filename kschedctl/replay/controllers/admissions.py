@@ -1,7 +1,7 @@
-"""Pods that the API server would not create, counted in the order in which they come.
+"""The replay of API admission for pods, claims and workloads, one after the other as controllers create them.
 
-A quota's status counts, as for the API server: what is in use, and the most there may be. Of several LimitRanges or
-quotas that refuse a pod chance decides which one speaks: all that may are told.
+A quota's status counts, as for the API server. If several LimitRanges or quotas reject a pod, chance decides which
+message is given, so all possible messages are kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,380 +19,512 @@ from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
 from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, is_missing, not_known, not_known_of
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import PersistentVolumeClaim, Pod, ResourceQuota, Struct
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodGroup, ResourceClaim, ResourceQuota, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, identity
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.replay.controllers.creation_fixes import (
-    CreationReplay,
-    Mended,
-    MissingPods,
-    for_claims,
-    raised_by,
-    raising,
+from kschedctl.replay.controllers.create_requests import (
+    CreateRequest,
+    build_claim_request,
+    build_pod_request,
+    group_bare_pods,
+    strip_admitted_fields,
 )
-from kschedctl.replay.controllers.creation_ways import RefusedPod, Way, secured_as_told
-from kschedctl.replay.controllers.not_created import refusal, refusal_of
-from kschedctl.replay.controllers.quotas_left import QuotasLeft
-from kschedctl.replay.controllers.rollout_limits import Change
-from kschedctl.replay.controllers.sent_pods import SentPod, alike_bare_pods, as_template, sent, sent_claim
+from kschedctl.replay.controllers.creation_failures import report_denied, report_denied_pods
+from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_security_by_message
+from kschedctl.replay.controllers.creation_fixes import (
+    CreationAttempt,
+    FixState,
+    MissingPods,
+    build_quota_raise_for_claims,
+    raise_quotas,
+    suggest_quota_raise,
+)
+from kschedctl.replay.controllers.pod_defaults import WorkloadNote
+from kschedctl.replay.controllers.remaining_quotas import RemainingQuotas
+from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.reports.admission import Admission
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
 
-MOST_MENDED = 25
-"""For so many workloads it is looked for what lets their pods be created."""
-CRON_JOB = "batch/v1"
-"""The API version of the kind that makes pods and is not read."""
+MAX_WORKLOADS_WITH_FIXES = 25
+"""Fixes are searched for at most this many workloads."""
+CRON_JOB_VERSION = "batch/v1"
+"""The API version of CronJobs, which create pods and are not read."""
+
+
+class Admitted(NamedTuple):
+    """How many pods were admitted, and why no more."""
+
+    number: int
+    denials: Sequence[str]
+    """Messages for the pods that were not admitted; empty if all were."""
 
 
 class Admissions:
-    """What is left of the quotas of each namespace, as pods are created one after the other.
+    """The replay of admission for objects that are created one after the other, and their use of quotas.
 
-    ``written``: the workloads as documents, as far as they were given as such; of others only what scheduling reads
-    is known, and what hangs on the rest is not asked. ``told``: what chance decides, once a workload.
+    ``written`` holds the manifests of workloads. Of other workloads only the fields that scheduling reads are known, so
+    plugins that read other fields are skipped.
     """
 
     def __init__(self, cluster: Cluster, written: Mapping[Owner, JsonObject]) -> None:
         self._cluster, self._written = cluster, written
-        self._quotas = QuotasLeft(cluster)
-        self._known: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
-        """What is said to pods made again, and the objects by whose identities it is known, which stay."""
-        self.told: list[str] = []
-        self._owed: dict[str, list[tuple[AdmissionRequest, int]]] = {}
-        """Namespace -> what was refused, and how often."""
-        self._came: dict[Owner, int] = {}
-        """How many claims of the first pod that lacks one were created."""
-        self._suggested = 0
+        self._quotas = RemainingQuotas(cluster)
+        self._replacement_denials: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
+        """Namespace and ids of containers and quotas -> denial messages, and the objects, to keep ids valid."""
+        self.notes: list[WorkloadNote] = []
+        self._denied: dict[str, list[tuple[AdmissionRequest, int]]] = {}
+        """Namespace -> denied pods, each with the number of its kind."""
+        self._created_claims: dict[Owner, int] = {}
+        """StatefulSet -> how many claims were created for the first pod of which a claim is denied."""
+        self._workloads_with_fixes = 0
 
-    def take_all(self, workloads: Sequence[Struct], changes: Sequence[Change]) -> list[NotCreated]:
-        """Take out of changes the pods that are not created, in order; the workloads that lack some."""
-        before, notes = self._quotas.again(), len(self.told)
-        groups = alike_bare_pods(workloads, changes, self._written)
-        if len(groups) < len(workloads):  # many bare pods are looked at together: there may be room for all
-            if all(self._fit(workloads[at[0]], changes[at[0]], len(at)) for at in groups.values()):
+    def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
+        """Admit the new pods of several workloads in order and drop denied pods from ``changes``.
+
+        Return a report for each workload of which some pods are denied. The pods that a change removes are gone before.
+        """
+        quotas_before, note_count = self._quotas.copy(), len(self.notes)
+        groups = group_bare_pods(workloads, changes, self._written)
+        if len(groups) < len(workloads):  # there may be room for all bare pods that are alike
+            if all(
+                self._admit_alike(workloads[indexes[0]], changes[indexes[0]], len(indexes))
+                for indexes in groups.values()
+            ):
                 return []
-            self._quotas = before
-            del self.told[notes:]
-        first = [next(iter(change.new), None) for change in changes]
+            self._quotas = quotas_before
+            del self.notes[note_count:]
+        first_pods = [next(iter(change.new), None) for change in changes]
         pairs = zip(workloads, changes, strict=True)
-        lacking = {at: found for at, pair in enumerate(pairs) if (found := self._take(identity(pair[0]), *pair))}
-        for alike in groups.values():
-            refused = [at for at in alike if at in lacking]
-            like = first[refused[0]] if refused else None
-            if like is not None:
-                workload = workloads[refused[0]]
-                fixes = self._fixes(identity(workload), workload, [changes[at] for at in refused], like)
-                lacking |= {at: msgspec.structs.replace(lacking[at], fixes=fixes) for at in refused}
-        return list(lacking.values())
+        denied = {}
+        for index, (workload, change) in enumerate(pairs):
+            if report := self._admit_change(identity(workload), workload, change):
+                denied[index] = report
+        for indexes in groups.values():
+            denied_indexes = [index for index in indexes if index in denied]
+            example = first_pods[denied_indexes[0]] if denied_indexes else None
+            if example is not None:
+                workload = workloads[denied_indexes[0]]
+                fixes = self._find_fixes(
+                    identity(workload), workload, [changes[index] for index in denied_indexes], example
+                )
+                denied |= {index: msgspec.structs.replace(denied[index], fixes=fixes) for index in denied_indexes}
+        return list(denied.values())
 
-    def _fit(self, workload: Struct, change: Change, number: int) -> bool:
-        """Whether all are created, so many of a bare pod; then they are counted."""
+    def _admit_alike(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
+        """Admit ``count`` bare pods like the one of the change, and return whether all of them are admitted."""
         self.release(change.removed)
-        if self.of_object(identity(workload), change):
+        if self.admit_workload(identity(workload), change):
             return False
-        return not (change.new and self.room(workload, change.new, max(number, len(change.new)))[1])
+        return not (change.new and self.admit_up_to(workload, change.new, max(count, len(change.new))).denials)
 
-    def take(self, workload: Struct, change: Change) -> NotCreated | None:
-        """Take out of a change the pods that are not created, all of one template; what it removes is gone before."""
-        return next(iter(self.take_all([workload], [change])), None)
+    def admit(self, workload: Struct, change: WorkloadChange) -> NotCreated | None:
+        """Admit the new pods of a workload and drop denied pods from ``change``. Return a report if some are denied."""
+        return next(iter(self.admit_all([workload], [change])), None)
 
-    def take_more(self, owner: Owner, change: Change) -> NotCreated | None:
-        """Admit more pods of a workload of which nothing but its pods is known, which share their claims."""
-        like = next(iter(change.new), None)
-        lacking = self._take(owner, None, change)
-        if lacking is None or like is None:
-            return lacking
-        return msgspec.structs.replace(lacking, fixes=self._fixes(owner, None, [change], like))
+    def admit_more(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
+        """Admit more pods of a workload of which only its pods are known, and drop denied pods from ``change``."""
+        example = next(iter(change.new), None)
+        denied = self._admit_change(owner, None, change)
+        if denied is None or example is None:
+            return denied
+        return msgspec.structs.replace(denied, fixes=self._find_fixes(owner, None, [change], example))
 
-    def _take(self, owner: Owner, workload: Struct | None, change: Change) -> NotCreated | None:
+    def _admit_change(self, owner: Owner, workload: Struct | None, change: WorkloadChange) -> NotCreated | None:
+        """Admit the new pods of a change and drop denied pods from it. The report has no fixes yet."""
         self.release(change.removed)
         wanted = change.desired
-        number, words = 0, self.of_object(owner, change)
-        if change.new and not words:
-            number, words = self.room_for(owner, workload, change.new, len(change.new))
-        if not words:
+        admitted, messages = 0, self.admit_workload(owner, change)
+        if change.new and not messages:
+            admitted, messages = self.admit_pods_of(owner, workload, change.new, len(change.new))
+        if not messages:
             return None
-        change.refused = len(change.new) - number
-        del change.new[number:]
-        return refusal(owner, words, wanted, change.refused)
+        change.denied = len(change.new) - admitted
+        del change.new[admitted:]
+        return report_denied(owner, messages, wanted, change.denied)
 
-    def fixes_as_told(self, owner: Owner, workload: Struct, change: Change, told: str) -> tuple[CreationFix, ...]:
-        """What lets the refused pods of a change be created, where the API server's words alone tell what they lack."""
-        like = change.new[0]
-        refused = RefusedPod(self._cluster, owner.namespace, self._sent(owner, like).manifest, told)
-        by_way = (self._fixes(owner, workload, [change], like, first) for first in secured_as_told(refused))
-        return tuple(chain.from_iterable(by_way))
+    def find_fixes_by_message(
+        self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
+    ) -> tuple[CreationFix, ...]:
+        """Return fixes for pods that were denied with ``message``, which names all that the pods lack."""
+        example = change.new[0]
+        denied_pod = DeniedPod(
+            self._cluster, owner.namespace, self._build_pod_request(owner, example).manifest, message
+        )
+        fixes_by_step = (
+            self._find_fixes(owner, workload, [change], example, step)
+            for step in suggest_security_by_message(denied_pod)
+        )
+        return tuple(chain.from_iterable(fixes_by_step))
 
-    def _fixes(
+    def _find_fixes(
         self,
         owner: Owner,
         workload: Struct | None,
-        changes: Sequence[Change],
-        like: Pod,
-        first: Way | None = None,
+        changes: Sequence[WorkloadChange],
+        example: Pod,
+        first_step: FixStep | None = None,
     ) -> tuple[CreationFix, ...]:
-        """What lets the pods that are missing be created, and those of others that were refused before.
+        """Return fixes that let the missing pods be created, and the pods of other workloads that were denied before.
 
-        ``first``: is done before all else.
+        Each fix starts with ``first_step``, if that is given.
         """
-        self._suggested += 1
-        if self._suggested > MOST_MENDED:
+        self._workloads_with_fixes += 1
+        if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
             return ()
-        asked, number = self._sent(owner, like), sum(change.refused for change in changes)
+        request, count = self._build_pod_request(owner, example), sum(change.denied for change in changes)
 
-        def ask(state: Mended) -> CreationReplay:
+        def replay(state: FixState) -> CreationAttempt:
+            """Replay the creation of the missing pods in a changed state."""
             trial = Admissions(state.cluster, self._written)
-            trial._quotas = QuotasLeft(state.cluster, {**self._quotas.now, asked.namespace: state.quotas})
-            return trial._judged(asked._replace(manifest=state.manifest), number)
+            trial._quotas = RemainingQuotas(state.cluster, {**self._quotas.charged, request.namespace: state.quotas})
+            return trial._replay_creation(request._replace(manifest=state.manifest), count)
 
-        kept, document = len(changes[0].kept), self._written.get(owner)
-        missing = MissingPods(self._cluster, owner, workload, number, kept, document, lambda: self._scheduler)
-        start = Mended(self._cluster, self._owing(asked.namespace), asked.manifest)
-        claims = list(self._claims_of(workload, asked.namespace))
-        came = self._came.get(owner, 0)
-        if way := for_claims(claims, [number - (at < came) for at in range(len(claims))]):
-            start = start.after(way)
-        start = start if first is None else start.after(first)
-        fixes = tuple(missing.fixes(start, ask))
-        if (created := ask(start).created) is not None:
-            self._owed.setdefault(asked.namespace, []).append((created, number))
+        kept_count, document = len(changes[0].kept), self._written.get(owner)
+        missing = MissingPods(self._cluster, owner, workload, count, kept_count, document, lambda: self._scheduler)
+        start = FixState(self._cluster, self._quotas_with_denied(request.namespace), request.manifest)
+        claims = list(self._build_claim_requests(workload, request.namespace))
+        created_claims = self._created_claims.get(owner, 0)
+        if step := build_quota_raise_for_claims(
+            claims, [count - (index < created_claims) for index in range(len(claims))]
+        ):
+            start = start.apply(step)
+        start = start if first_step is None else start.apply(first_step)
+        fixes = tuple(missing.find_fixes(start, replay))
+        if (stored := replay(start).stored) is not None:
+            self._denied.setdefault(request.namespace, []).append((stored, count))
         return fixes
 
-    def _owing(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        """The quotas as if those that were refused before were created."""
-        quotas = self._quotas.of(namespace)
-        for created, number in self._owed.get(namespace, ()):
-            own = [quota for quota in quotas if quota.status.hard]
-            charged = resource_quota.charged(dataclasses.replace(created, quotas=own), number)
-            after = {quota.metadata.name: quota for quota in charged}
-            quotas = tuple(after.get(quota.metadata.name, quota) for quota in quotas)
+    def _quotas_with_denied(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """Return the quotas of a namespace as if all pods that were denied so far had been created."""
+        quotas = self._quotas.quotas_of(namespace)
+        for request, count in self._denied.get(namespace, ()):
+            enforced = [quota for quota in quotas if quota.status.hard]
+            charged = resource_quota.charged(dataclasses.replace(request, quotas=enforced), count)
+            charged_by_name = {quota.metadata.name: quota for quota in charged}
+            quotas = tuple(charged_by_name.get(quota.metadata.name, quota) for quota in quotas)
         return quotas
 
     @cached_property
     def _scheduler(self) -> Scheduler:
+        """Return a scheduler of the cluster, built on first use."""
         return Scheduler(self._cluster)
 
-    def _judged(self, asked: SentPod, missing: int) -> CreationReplay:
-        """What is said to so many such pods."""
+    def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
+        """Replay the creation of ``count`` pods, and return the denial messages and one pod as it would be stored."""
         quotas = [
             quota
-            for quota in self._quotas.of(asked.namespace)
-            if resource_quota.is_counted(quota, in_full=asked.in_full)
+            for quota in self._quotas.quotas_of(create_request.namespace)
+            if resource_quota.is_counted(quota, in_full=create_request.in_full)
         ]
-        freely = self._tried(asked, quotas=())
-        created = next((admission.object for admission in freely if admission.object is not None), None)
-        if created is None:
-            return CreationReplay(_words(freely), None)
-        request = dataclasses.replace(self._quotas.request("Pod", created, asked.namespace), quotas=quotas)
-        return CreationReplay(self._room_of(asked, missing)[1], request)
+        without_quotas = self._try_admission(create_request, quotas=())
+        stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
+        if stored is None:
+            return CreationAttempt(_collect_messages(without_quotas), None)
+        request = dataclasses.replace(
+            self._quotas.build_request("Pod", stored, create_request.namespace), quotas=quotas
+        )
+        return CreationAttempt(self._admit_up_to(create_request, count).denials, request)
 
-    def room(self, workload: Struct, pods: Sequence[Pod], most: int) -> tuple[int, Sequence[str]]:
-        """How many more of such pods are created, up to ``most``, and why no more are, in the API server's words.
+    def admit_up_to(self, workload: Struct, pods: Sequence[Pod], most: int) -> Admitted:
+        """Admit up to ``most`` more pods of a workload. Return their number and why no more are admitted.
 
-        Of a StatefulSet with claims all ``pods`` are to be given.
+        Of a StatefulSet with claim templates, ``pods`` must be all its pods.
         """
-        return self.room_for(identity(workload), workload, pods, most)
+        return self.admit_pods_of(identity(workload), workload, pods, most)
 
-    def room_for(
-        self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int
-    ) -> tuple[int, Sequence[str]]:
-        """How many more pods there is room for, of a workload of which maybe nothing but its pods is known."""
-        return self._claims(workload, pods, *self._room_of(self._sent(owner, pods[0]), most))
+    def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int) -> Admitted:
+        """Admit up to ``most`` more pods of an owner, of which maybe only its pods are known."""
+        return self._admit_claims(workload, pods, self._admit_up_to(self._build_pod_request(owner, pods[0]), most))
 
-    def again(self) -> Admissions:
-        """A copy of what is admitted now, for another run."""
-        same = Admissions(self._cluster, self._written)
-        same._quotas = self._quotas.again()
-        return same
+    def copy(self) -> Admissions:
+        """Return a copy with the current quotas, for another run."""
+        copy = Admissions(self._cluster, self._written)
+        copy._quotas = self._quotas.copy()
+        return copy
 
-    def after(self, way: Way) -> Admissions:
-        """A copy once quotas were raised."""
-        same = self.again()
-        for namespace in {change.after.metadata.namespace for change in way.objects}:  # type: ignore[attr-defined]
-            same._quotas.now[namespace] = raised_by(way, self._quotas.of(namespace))
-        return same
+    def with_raised_quotas(self, step: FixStep) -> Admissions:
+        """Return a copy in which the quotas are raised by ``step``."""
+        copy = self.copy()
+        for namespace in {change.after.metadata.namespace for change in step.objects}:  # type: ignore[attr-defined]
+            copy._quotas.charged[namespace] = raise_quotas(step, self._quotas.quotas_of(namespace))
+        return copy
 
-    def lacking(self, owner: Owner, pod: Pod, number: int) -> Way | None:
-        """By how much quotas would have to be raised for so many more pods; None where they are not what refuses it."""
-        created = self.again()._judged(self._sent(owner, pod), number).created
-        return next(raising(created, number), None) if created is not None else None
+    def find_quota_raise(self, owner: Owner, pod: Pod, count: int) -> FixStep | None:
+        """Return the step that raises quotas for ``count`` more pods, or None if quotas are not what denies them."""
+        stored = self.copy()._replay_creation(self._build_pod_request(owner, pod), count).stored
+        return next(suggest_quota_raise(stored, count), None) if stored is not None else None
 
-    def remade(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
-        """Pods that controllers recreate, each once the one before is gone, that are refused, and why."""
-        known = self._known
+    def iter_denied_replacements(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
+        """Yield the pods whose replacements are denied, with the messages.
+
+        Each replacement is created after its pod is gone.
+        """
+        cache = self._replacement_denials
         for pod in pods:
             namespace = pod.metadata.namespace
-            before = self._quotas.of(namespace)
-            key = namespace, id(pod.spec.containers), id(before)
-            if key not in known:
+            quotas_before = self._quotas.quotas_of(namespace)
+            key = namespace, id(pod.spec.containers), id(quotas_before)
+            if key not in cache:
                 self.release([pod])
-                tried = self._tried(self._sent(find_owner(pod), as_template(pod)))
-                words = () if any(admission.allowed for admission in tried) else _words(tried)
-                known[key] = words, (pod.spec.containers, before)
-            if said := known[key][0]:
-                yield pod, said
-                self._quotas.now[namespace] = before
-                self.release([pod])  # the old one is gone all the same
-            else:
-                self._quotas.now[namespace] = before
+                outcomes = self._try_admission(self._build_pod_request(find_owner(pod), strip_admitted_fields(pod)))
+                messages = () if any(admission.allowed for admission in outcomes) else _collect_messages(outcomes)
+                cache[key] = messages, (pod.spec.containers, quotas_before)
+            denials = cache[key][0]
+            if denials:
+                yield pod, denials
+            self._quotas.charged[namespace] = quotas_before
+            if denials:
+                self.release([pod])  # the old pod is gone anyway
 
-    def not_remade(self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()) -> list[NotCreated]:
-        """How many of these pods there is none again, by workload, with those refused ``before``."""
+    def report_denied_replacements(
+        self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()
+    ) -> list[NotCreated]:
+        """Report by workload how many replacements of ``pods`` are denied, besides those denied ``before``."""
         pods, before = list(pods), list(before)
-        refused = [*before, *self.remade(pods)]
-        return self.by_workload([*pods, *(pod for pod, _ in before)], refused)
+        denied = [*before, *self.iter_denied_replacements(pods)]
+        return self.report_by_workload([*pods, *(pod for pod, _ in before)], denied)
 
-    def by_workload(self, wanted: Iterable[Pod], refused: Iterable[tuple[Pod, Sequence[str]]]) -> list[NotCreated]:
-        """How many of the wanted pods there is none, by workload, and why."""
-        number = Counter(map(find_owner, wanted))
-        words: dict[Owner, list[Sequence[str]]] = {}
-        for pod, said in refused:
-            words.setdefault(find_owner(pod), []).append(said)
-        return [refusal_of(owner, said, number[owner]) for owner, said in words.items()]
+    def report_by_workload(
+        self, wanted: Iterable[Pod], denied: Iterable[tuple[Pod, Sequence[str]]]
+    ) -> list[NotCreated]:
+        """Report by workload how many of the ``wanted`` pods are denied, and why."""
+        wanted_counts = Counter(map(find_owner, wanted))
+        messages_by_owner: dict[Owner, list[Sequence[str]]] = {}
+        for pod, messages in denied:
+            messages_by_owner.setdefault(find_owner(pod), []).append(messages)
+        return [
+            report_denied_pods(owner, messages, wanted_counts[owner]) for owner, messages in messages_by_owner.items()
+        ]
 
-    def come_again(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
-        """All of some pods go at once, then others come in order: those that are refused, and why."""
+    def replace_pods(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
+        """Release all ``going`` pods, then admit the ``coming`` pods in order. Return the denied pods and why."""
         self.release(list(going))
-        refused: list[tuple[Pod, Sequence[str]]] = []
-        alike: dict[tuple[Owner, int], list[Pod]] = {}
+        denied: list[tuple[Pod, Sequence[str]]] = []
+        groups: dict[tuple[Owner, int], list[Pod]] = {}
         for pod in coming:
-            alike.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
-        for (owner, _), pods in alike.items():
-            number, words = self._room_of(self._sent(owner, as_template(pods[0])), len(pods))
-            refused += [(pod, words) for pod in pods[number:]]
-        return refused
+            groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
+        for (owner, _), pods in groups.items():
+            admitted, messages = self._admit_up_to(
+                self._build_pod_request(owner, strip_admitted_fields(pods[0])), len(pods)
+            )
+            denied += [(pod, messages) for pod in pods[admitted:]]
+        return denied
 
-    def namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
-        """Where pods of workloads come, and whether all of them are known as they are written."""
-        wholly: dict[str, bool] = {}
+    def replayed_namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
+        """Return the namespaces of the workloads, and whether all of admission is replayed there.
+
+        That needs the manifests of all workloads of the namespace.
+        """
+        in_full: dict[str, bool] = {}
         for owner in map(identity, workloads):
-            wholly[owner.namespace] = wholly.get(owner.namespace, True) and owner in self._written
-        return wholly
+            in_full[owner.namespace] = in_full.get(owner.namespace, True) and owner in self._written
+        return in_full
 
-    def counted(self, cluster: Cluster) -> Cluster:
-        """A cluster with the quotas as they are now; itself where nothing was counted."""
-        return self._quotas.counted(cluster)
+    def with_current_quotas(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with the current quotas, or the cluster itself if no quota was used."""
+        return self._quotas.apply_to(cluster)
 
-    def _room_of(self, asked: SentPod, most: int) -> tuple[int, Sequence[str]]:
-        tried = self._tried(asked)
-        created = next((admission for admission in tried if admission.allowed), None)
-        if created is None or created.object is None:
-            return 0, _words(tried)
-        if by_chance := _words(tried):
-            who = asked.owner
-            self.told.append(f"{who}: by chance, as any LimitRange may come first, a try fails: {by_chance[0]}")
-        request = self._quotas.request("Pod", created.object, asked.namespace)
-        number = resource_quota.room(request, most)
-        self._quotas.charge(request, number)
-        return number, _words(self._tried(asked)) if number < most else ()
+    def _admit_up_to(self, create_request: CreateRequest, most: int) -> Admitted:
+        """Admit up to ``most`` pods like the request, ignoring their claims."""
+        outcomes = self._try_admission(create_request)
+        allowed = next((admission for admission in outcomes if admission.allowed), None)
+        if allowed is None or allowed.object is None:
+            return Admitted(0, _collect_messages(outcomes))
+        if denials_by_chance := _collect_messages(outcomes):
+            text = f"by chance, as any LimitRange may come first, a try fails: {denials_by_chance[0]}"
+            self.notes.append(WorkloadNote(str(create_request.owner), text))
+        request = self._quotas.build_request("Pod", allowed.object, create_request.namespace)
+        count = resource_quota.room(request, most)
+        self._quotas.charge(request, count)
+        denials = _collect_messages(self._try_admission(create_request)) if count < most else ()
+        return Admitted(count, denials)
 
-    def _claims(
-        self, workload: Struct | None, pods: Sequence[Pod], number: int, words: Sequence[str]
-    ) -> tuple[int, Sequence[str]]:
-        """Pods less those of which a claim is refused, which is made before each."""
+    def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
+        """Create the claims of a StatefulSet's pods. Admitted pods end before the first pod with a denied claim."""
         if not isinstance(workload, StatefulSet):
-            return number, words
-        for at, pod in enumerate(pods[: number + 1]):
-            for came, template in enumerate(workload.spec.volume_claim_templates):
+            return admitted
+        for index, pod in enumerate(pods[: admitted.number + 1]):
+            for claim_index, template in enumerate(workload.spec.volume_claim_templates):
                 name = f"{template.metadata.name}-{pod.metadata.name}"
-                if refused := self._of_claim(template, pod.metadata.namespace, name):
-                    self._came[identity(workload)] = came
-                    return min(at, number), refused if at <= number and at < len(pods) else words
-        return number, words
+                if claim_messages := self._admit_claim(template, pod.metadata.namespace, name):
+                    self._created_claims[identity(workload)] = claim_index
+                    return Admitted(min(index, admitted.number), claim_messages)
+        return admitted
 
-    def _of_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
-        """Why a claim is refused; where it is not, it counts. None is made that is there."""
-        there = self._cluster.in_namespace("persistent_volume_claims", namespace)
-        if any(claim.metadata.name == name for claim in there):
+    def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
+        """Admit a claim unless it exists already. Return the denial messages."""
+        existing = self._cluster.in_namespace("persistent_volume_claims", namespace)
+        if any(claim.metadata.name == name for claim in existing):
             return ()
-        return self.of_one(sent_claim(template, namespace, name))
+        return self.admit_object(build_claim_request(template, namespace, name))
 
-    def of_one(self, asked: SentPod) -> Sequence[str]:
-        """Why an object that is no pod is refused; where it is not, it counts."""
-        tried = self._tried(asked)
-        created = next((admission for admission in tried if admission.allowed), None)
-        if created is None or created.object is None:
-            return _words(tried)
-        made = {"apiVersion": asked.manifest["apiVersion"], **created.object}
-        self._quotas.charge(self._quotas.request(asked.owner.kind, made, asked.namespace), 1)
+    def admit_object(self, create_request: CreateRequest) -> Sequence[str]:
+        """Admit an object that is not a pod and charge it to its quotas. Return the denial messages."""
+        outcomes = self._try_admission(create_request)
+        allowed = next((admission for admission in outcomes if admission.allowed), None)
+        if allowed is None or allowed.object is None:
+            return _collect_messages(outcomes)
+        stored = {"apiVersion": create_request.manifest["apiVersion"], **allowed.object}
+        self._quotas.charge(self._quotas.build_request(create_request.owner.kind, stored, create_request.namespace), 1)
         return ()
 
-    def _claims_of(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
-        """A claim of each of its templates as it would be stored but for quotas."""
+    def _build_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
+        """Yield a claim of each claim template as it would be stored if there were no quotas."""
         for template in workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ():
-            tried = self._tried(sent_claim(template, namespace, template.metadata.name), quotas=())
+            outcomes = self._try_admission(build_claim_request(template, namespace, template.metadata.name), quotas=())
             yield from (
-                self._quotas.request("PersistentVolumeClaim", a.object, namespace) for a in tried[:1] if a.object
+                self._quotas.build_request("PersistentVolumeClaim", a.object, namespace)
+                for a in outcomes[:1]
+                if a.object
             )
 
-    def of_object(self, owner: Owner, change: Change) -> Sequence[str]:
-        """Why the workload itself, or the ReplicaSet of a Deployment, is refused; where they are not, they count."""
-        if owner.kind == "Pod" or change.kept or change.removed or self._is_there(owner):
+    def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
+        """Admit a new workload itself, and a Deployment's ReplicaSet. Return the denial messages."""
+        if owner.kind == "Pod" or change.kept or change.removed or self._exists(owner):
             return ()
         for kind in (owner.kind, "ReplicaSet")[: 1 + (owner.kind == "Deployment")]:
-            made: JsonObject = {"apiVersion": KINDS[kind].versions[0] if kind in KINDS else CRON_JOB, "spec": {}}
+            manifest: JsonObject = {
+                "apiVersion": KINDS[kind].versions[0] if kind in KINDS else CRON_JOB_VERSION,
+                "spec": {},
+            }
             name = owner.name if kind == owner.kind else f"{owner.name}-*"
-            request = self._quotas.request(kind, made, owner.namespace, name)
-            written = owner in self._written
-            if words := list(dict.fromkeys(self._against(request, self._left_out(owner.namespace, written=written)))):
-                return words
+            request = self._quotas.build_request(kind, manifest, owner.namespace, name)
+            has_manifest = owner in self._written
+            if messages := list(
+                dict.fromkeys(self._iter_denials(request, self._skipped_plugins(owner.namespace, written=has_manifest)))
+            ):
+                return messages
             self._quotas.charge(request, 1)
         return ()
 
-    def _left_out(self, namespace: str, *, written: bool) -> set[str]:
-        """The plugins that look at what is not known; where pods are already, their namespace is."""
-        unread = set(not_known(self._cluster, namespace))
-        return unread - {LIFECYCLE} if written and is_missing(self._cluster, namespace) else unread
+    def _skipped_plugins(self, namespace: str, *, written: bool) -> set[str]:
+        """Return the admission plugins that read what is not known.
 
-    def _against(self, request: AdmissionRequest, without: Collection[str]) -> Iterator[str]:
+        The namespace of a ``written`` workload exists or will be created, so NamespaceLifecycle can be decided.
+        """
+        unknown_plugins = set(not_known(self._cluster, namespace))
+        return unknown_plugins - {LIFECYCLE} if written and is_missing(self._cluster, namespace) else unknown_plugins
+
+    def _iter_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
+        """Yield the denial of each quota that may be asked first, unless one of them admits the request."""
         for quotas in each_first(request.quotas):
             request.quotas = quotas
             try:
-                if LIFECYCLE not in without:
+                if LIFECYCLE not in skipped:
                     check_namespace(request)
                 resource_quota.check(request)
             except NotAdmittedError as error:
                 yield error.message
             else:
-                return  # what one order of quotas admits, all do
+                return  # what one order of the quotas admits, all orders admit
 
-    def _is_there(self, owner: Owner) -> bool:
-        there = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
-        return any(obj.metadata.name == owner.name for obj in there)
+    def _exists(self, owner: Owner) -> bool:
+        """Return whether the cluster has the workload."""
+        existing = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+        return any(obj.metadata.name == owner.name for obj in existing)
 
-    def _sent(self, owner: Owner, pod: Pod) -> SentPod:
-        return sent(owner, pod, self._written.get(owner))
+    def _build_pod_request(self, owner: Owner, pod: Pod) -> CreateRequest:
+        """Build the request that creates a pod of an owner."""
+        return build_pod_request(owner, pod, self._written.get(owner))
 
-    def _tried(self, asked: SentPod, quotas: Sequence[ResourceQuota] | None = None) -> list[Admission]:
-        without = self._left_out(asked.namespace, written=asked.in_full)
-        if asked.manifest["kind"] == "Pod":
-            without.update(not_known_of(self._cluster, asked.namespace, object_at(asked.manifest, "spec")))
-        if not asked.in_full:
-            without |= {VALIDATION, POD_SECURITY, ACCOUNTS}
-        if not self._cluster.in_namespace("limit_ranges", asked.namespace):
-            without.add(VALIDATION)  # what is written was looked at when it was read; defaults may make it invalid
+    def _try_admission(
+        self, create_request: CreateRequest, quotas: Sequence[ResourceQuota] | None = None
+    ) -> list[Admission]:
+        """Return all possible outcomes of admission for a request, without charging quotas."""
+        skipped = self._skipped_plugins(create_request.namespace, written=create_request.in_full)
+        if create_request.manifest["kind"] == "Pod":
+            skipped.update(
+                not_known_of(self._cluster, create_request.namespace, object_at(create_request.manifest, "spec"))
+            )
+        if not create_request.in_full:
+            skipped |= {VALIDATION, POD_SECURITY, ACCOUNTS}
+        if not self._cluster.in_namespace("limit_ranges", create_request.namespace):
+            skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
         if quotas is None:
             quotas = [
-                q for q in self._quotas.of(asked.namespace) if resource_quota.is_counted(q, in_full=asked.in_full)
+                q
+                for q in self._quotas.quotas_of(create_request.namespace)
+                if resource_quota.is_counted(q, in_full=create_request.in_full)
             ]
         admitted = outcomes(
-            self._cluster, asked.manifest, asked.namespace, quotas=quotas, without=without, annotated=False
+            self._cluster,
+            create_request.manifest,
+            create_request.namespace,
+            quotas=quotas,
+            without=skipped,
+            annotated=False,
         )
         return list(admitted)
 
-    def _counting(self, asked: SentPod) -> list[ResourceQuota]:
-        """The quotas of which it is known whether they count the pod."""
-        left = self._quotas.of(asked.namespace)
-        return [quota for quota in left if resource_quota.is_counted(quota, in_full=asked.in_full)]
-
     def release(self, pods: Collection[Pod]) -> None:
-        """What goes is not used any more."""
+        """Give the resources of deleted pods back to their quotas."""
         self._quotas.release(pods)
 
 
-def _words(tried: Iterable[Admission]) -> list[str]:
-    """What those that refuse say, each once."""
-    return list(dict.fromkeys(admission.message or "" for admission in tried if not admission.allowed))
+def _collect_messages(outcomes: Iterable[Admission]) -> list[str]:
+    """Return the distinct messages of the denials among the outcomes."""
+    return list(dict.fromkeys(admission.message or "" for admission in outcomes if not admission.allowed))
+
+
+NEW_OBJECT_VERSIONS = {
+    "PersistentVolumeClaim": "v1",
+    "ResourceClaim": "resource.k8s.io/v1",
+    "PodGroup": "scheduling.k8s.io/v1alpha2",
+}
+"""The kinds that manifests bring beside workloads, and their API versions."""
+
+
+class ClusterWithNewObjects(NamedTuple):
+    """A cluster in which new claims and pod groups are created, and the denied objects."""
+
+    cluster: Cluster
+    """The cluster without the denied objects, and with the others counted by the quotas."""
+    denied: dict[Owner, NotCreated]
+
+
+def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
+    """Create the claims and pod groups that no API server has seen yet, in the order of their names."""
+    admissions, denied, fields = Admissions(cluster, {}), dict[Owner, NotCreated](), dict[str, Any]()
+    for kind in NEW_OBJECT_VERSIONS:
+        objects = getattr(cluster, FIELDS[kind])
+        denied_of_kind = dict(_iter_denied_objects(kind, filter(_is_unsaved, objects), admissions))
+        if denied_of_kind:
+            fields[FIELDS[kind]] = tuple(
+                o for o in objects if Owner(kind, o.metadata.namespace, o.metadata.name) not in denied_of_kind
+            )
+            denied |= denied_of_kind
+    counted = admissions.with_current_quotas(cluster)
+    return ClusterWithNewObjects(replace(counted, **fields) if fields else counted, denied)
+
+
+def _iter_denied_objects(
+    kind: str, objects: Iterable[Any], admissions: Admissions
+) -> Iterator[tuple[Owner, NotCreated]]:
+    """Yield the denied objects, each with its report."""
+    for obj in objects:
+        meta = obj.metadata
+        owner = Owner(kind, meta.namespace, meta.name)
+        metadata = {"name": meta.name, "namespace": meta.namespace, "annotations": meta.annotations}
+        manifest = {"apiVersion": NEW_OBJECT_VERSIONS[kind], "kind": kind, "metadata": metadata}
+        create_request = CreateRequest(
+            owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False
+        )
+        if messages := admissions.admit_object(create_request):
+            yield owner, report_denied(owner, messages, 1, 1)
+
+
+def _is_unsaved(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:
+    """Return whether the object lacks all fields that only a server sets."""
+    if obj.metadata.uid:
+        return False
+    match obj:
+        case ResourceClaim():
+            return obj.status.allocation is None
+        case PodGroup():
+            return not obj.status.conditions
+    return not obj.status.phase

@@ -1,4 +1,4 @@
-"""Manifests applied to a cluster: the objects that controllers and admission would make of them.
+"""The objects that controllers and admission create from applied manifests.
 
 Upstream: the controllers of pkg/controller/volume/ephemeral, pkg/controller/resourceclaim and
 pkg/controller/volume/persistentvolume, and the admission plugins Priority, DefaultTolerationSeconds and
@@ -35,7 +35,7 @@ from kschedctl.api.priority import admit_priority
 from kschedctl.api.workloads import make, number_of_pods, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.pod_defaults import PodDefaults
+from kschedctl.replay.controllers.pod_defaults import PodDefaults, WorkloadNote
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
@@ -46,19 +46,19 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 from kschedctl.scheduler.scheduler import Scheduler
 
 
-def admit(pod: Pod, cluster: Cluster) -> Pod:
-    """The pod as it would be created. Raises InputError where its class or priority does not allow for it."""
+def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
+    """Return the pod as it would be created. Raises InputError if its PriorityClass or RuntimeClass forbids it."""
     (pod,) = PodDefaults(cluster).fill_in(f"Pod {pod.key}", [pod])
-    return _classed(pod, cluster)
+    return _apply_classes(pod, cluster)
 
 
-def _classed(pod: Pod, cluster: Cluster) -> Pod:
-    """With what its PriorityClass and its RuntimeClass give it. Raises InputError."""
+def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
+    """Return the pod with the settings of its PriorityClass and RuntimeClass. Raises InputError."""
     all_known = cluster.gap("PriorityClass") is None
     return admit_runtime_class(admit_priority(pod, cluster.priority_classes, all_known), cluster.runtime_classes)
 
 
-MOST_PODS = 150_000
+MAX_PODS = 150_000
 """How many pods manifests may make together: no cluster is made for more.
 Source: https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -66,74 +66,82 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 @dataclass
 class Creation:
-    """What is made: pods by workload, and the other objects by kind. ``assumed`` are the guesses, in words."""
+    """The pods and other objects that manifests create."""
 
     pods: dict[str, list[Pod]] = field(default_factory=dict)
+    """Pods by the title of their workload."""
     objects: dict[str, list[Struct]] = field(default_factory=dict)
-    assumed: list[str] = field(default_factory=list)
+    """Other objects by kind."""
+    assumptions: list[str] = field(default_factory=list)
+    """Assumptions about volumes, as sentences."""
+    notes: list[WorkloadNote] = field(default_factory=list)
+    """Notes about the defaults and claims of pods."""
 
-    def applied(self, cluster: Cluster) -> Cluster:
-        """The cluster with the objects, but without the pods; itself where there are none."""
+    def apply_to(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with the created objects but without the pods, or the cluster itself if there are none."""
         return cluster.with_objects(self.objects) if self.objects else cluster
 
-    def add(self, kind: str, found: Struct) -> None:
-        self.objects.setdefault(kind, []).append(found)
+    def add(self, kind: str, created: Struct) -> None:
+        """Add a created object."""
+        self.objects.setdefault(kind, []).append(created)
 
 
-def create(cluster: Cluster, workloads: Iterable[Struct], *, refused_too: bool = False) -> Creation:
-    """What would come to be in the cluster; pods are as the API server would hold them. Raises InputError.
+def create(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: bool = False) -> Creation:
+    """Create the pods and objects of workloads in a cluster; pods are as the API server would hold them.
 
-    ``refused_too``: also pods that admission refuses, about which somebody else says so.
-
-    Volumes and claims of the cluster that no API server has seen yet, having neither UID nor phase, come to be too.
+    With ``include_denied``, the result has also pods that admission denies, which must be reported elsewhere.
+    New volumes and claims of the cluster, which have neither UID nor phase, are created as well. Raises InputError.
     """
     workloads = list(workloads)
-    _check_number(workloads, len(cluster.nodes))
+    _check_pod_count(workloads, len(cluster.nodes))
     creation = Creation()
     view = Scheduler(replace(cluster, pods=NO_PODS, nodes=())).view
     for volume in filter(_is_new, cluster.persistent_volumes):
         creation.add("PersistentVolume", replace(volume, status=PhaseStatus("Available")))
     for claim in filter(_is_new, cluster.persistent_volume_claims):
         _create_claim(claim, cluster, creation)
-    claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
+    existing_claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
     defaults = PodDefaults(cluster)
     for workload in workloads:
-        made = make(workload, cluster.nodes)
-        if made.owner:
-            creation.add(*made.owner)
-        pods = [_identified(pod) for pod in made.pods]
-        for claim in (*made.claims, *(claim for pod in pods for claim in _ephemeral_claims(pod))):
-            if (claim.metadata.namespace, claim.metadata.name) not in claims:
+        workload_objects = make(workload, cluster.nodes)
+        if workload_objects.owner:
+            creation.add(*workload_objects.owner)
+        pods = [_with_uid(pod) for pod in workload_objects.pods]
+        for claim in (*workload_objects.claims, *(claim for pod in pods for claim in _build_ephemeral_claims(pod))):
+            if (claim.metadata.namespace, claim.metadata.name) not in existing_claims:
                 _create_claim(claim, cluster, creation)
         pods = [_with_resource_claims(pod, cluster, creation) for pod in pods]
         try:
-            pods = defaults.fill_in(made.workload, pods)
-            admitted = [_classed(pod, cluster) for pod in pods]
+            pods = defaults.fill_in(workload_objects.workload, pods)
+            admitted = [_apply_classes(pod, cluster) for pod in pods]
         except InputError as error:
-            if not refused_too:
-                raise InputError(error.what, where=made.workload, hint=error.hint) from None
+            if not include_denied:
+                raise InputError(error.what, where=workload_objects.workload, hint=error.hint) from None
             admitted = pods
-        creation.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
-    creation.assumed += defaults.told
+        creation.pods.setdefault(workload_objects.workload, []).extend(
+            view.admitted(view.stored(pod)) for pod in admitted
+        )
+    creation.notes += defaults.notes
     return creation
 
 
-def _check_number(workloads: Sequence[Struct], nodes: int) -> None:
-    """Raises InputError that names the workload of most pods where there are too many."""
-    numbers = [number_of_pods(workload, nodes) for workload in workloads]
-    if sum(numbers) > MOST_PODS:
-        most = max(range(len(numbers)), key=numbers.__getitem__)
-        what = f"{numbers[most]:,} pods, {sum(numbers):,} with all manifests, are too many to simulate"
-        hint = f"up to {MOST_PODS:,} are, as many as a cluster can have"
-        raise InputError(what, where=title(workloads[most]), hint=hint)
+def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
+    """Raise InputError that names the largest workload if manifests create too many pods."""
+    counts = [number_of_pods(workload, nodes) for workload in workloads]
+    if sum(counts) > MAX_PODS:
+        largest = max(range(len(counts)), key=counts.__getitem__)
+        what = f"{counts[largest]:,} pods, {sum(counts):,} with all manifests, are too many to simulate"
+        hint = f"up to {MAX_PODS:,} are, as many as a cluster can have"
+        raise InputError(what, where=title(workloads[largest]), hint=hint)
 
 
-def _is_new(found: PersistentVolume | PersistentVolumeClaim) -> bool:
-    return not (found.metadata.uid or found.status.phase)
+def _is_new(volume_object: PersistentVolume | PersistentVolumeClaim) -> bool:
+    """Return whether no API server has seen the object."""
+    return not (volume_object.metadata.uid or volume_object.status.phase)
 
 
-def _identified(pod: Pod) -> Pod:
-    """With a UID, which what is made for the pod refers to."""
+def _with_uid(pod: Pod) -> Pod:
+    """Return the pod with a UID, so that its objects can refer to it."""
     meta = pod.metadata
     return pod if meta.uid else replace(pod, metadata=replace(meta, uid=f"{meta.namespace}/{meta.name}"))
 
@@ -141,23 +149,27 @@ def _identified(pod: Pod) -> Pod:
 # -- volumes ------------------------------------------------------------------------------------------------------
 
 
-def _ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+def _build_ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+    """Yield the claims of the pod's generic ephemeral volumes."""
     for volume in pod.spec.volumes:
         template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
         if template is not None and template.spec is not None:
             name = f"{pod.metadata.name}-{volume.name}"
-            meta = ObjectMeta(name, pod.metadata.namespace, owner_references=(_owned_by(pod),))
+            meta = ObjectMeta(name, pod.metadata.namespace, owner_references=(_owner_reference(pod),))
             yield PersistentVolumeClaim(meta, template.spec)
 
 
 def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Creation) -> None:
-    """A claim of a class that does not wait for a pod is provisioned at once, on nodes that nobody knows yet."""
+    """Create a claim, and its volume if the class provisions immediately.
+
+    Nobody knows yet from which nodes that volume can be reached.
+    """
     if not claim_class(claim) and claim.spec.storage_class_name is None:
-        default = default_class(cluster.storage_classes)
+        default = find_default_class(cluster.storage_classes)
         claim = replace(claim, spec=replace(claim.spec, storage_class_name=default)) if default else claim
     storage_class = next((c for c in cluster.storage_classes if c.metadata.name == claim_class(claim)), None)
-    if storage_class is not None and not claim.spec.volume_name and _provisions_at_once(storage_class):
-        volume = _provisioned(claim, storage_class)
+    if storage_class is not None and not claim.spec.volume_name and _provisions_immediately(storage_class):
+        volume = _build_volume(claim, storage_class)
         annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
         claim = PersistentVolumeClaim(
             replace(claim.metadata, annotations=annotations),
@@ -167,26 +179,31 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
         creation.add("PersistentVolume", volume)
         where = "in its topologies" if volume.spec.node_affinity else "from every node"
         name = storage_class.metadata.name
-        creation.assumed.append(
+        creation.assumptions.append(
             f"the volume that class {name} makes for claim {claim_key(claim)} can be reached {where}"
         )
     creation.add("PersistentVolumeClaim", claim)
 
 
-def default_class(classes: Sequence[StorageClass]) -> str | None:
-    """The class of claims that name none: the newest that is marked as default, of those the first by name."""
+def find_default_class(classes: Sequence[StorageClass]) -> str | None:
+    """Return the class of claims that name none: the newest one marked as default, or None.
+
+    Of several equally new classes the first by name counts.
+    """
     marked = [c for c in classes if c.metadata.annotations.get(DEFAULT_CLASS) == "true"]
     newest = max((c.metadata.creation_timestamp or "" for c in marked), default="")
     names = [c.metadata.name for c in marked if (c.metadata.creation_timestamp or "") == newest]
     return min(names, default=None)
 
 
-def _provisions_at_once(storage_class: StorageClass) -> bool:
+def _provisions_immediately(storage_class: StorageClass) -> bool:
+    """Return whether the class provisions a volume without waiting for a pod."""
     waits = storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     return not waits and storage_class.provisioner not in ("", NO_PROVISIONER)
 
 
-def _provisioned(claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
+def _build_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
+    """Build the volume that a storage class provisions for a claim."""
     meta = claim.metadata
     terms = tuple(
         NodeSelectorTerm(tuple(SelectorRequirement(e.key, "In", e.values) for e in term.match_label_expressions))
@@ -207,26 +224,30 @@ def _provisioned(claim: PersistentVolumeClaim, storage_class: StorageClass) -> P
 
 
 def _with_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
-    """The pod with the names of the claims that are made for it from templates."""
-    made = tuple(_resource_claims(pod, cluster))
-    for _, claim in made:
+    """Return the pod with the names of ResourceClaims created from templates."""
+    created = tuple(_build_resource_claims(pod, cluster))
+    for _, claim in created:
         creation.add("ResourceClaim", claim)
-    statuses = (*pod.status.resource_claim_statuses, *(status for status, _ in made))
-    return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses)) if made else pod
+    statuses = (*pod.status.resource_claim_statuses, *(status for status, _ in created))
+    return replace(pod, status=replace(pod.status, resource_claim_statuses=statuses)) if created else pod
 
 
-def _resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResourceClaimStatus, ResourceClaim]]:
-    known = {status.name for status in pod.status.resource_claim_statuses}
+def _build_resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResourceClaimStatus, ResourceClaim]]:
+    """Yield the ResourceClaims that are created from templates for the pod, with their pod status."""
+    existing_names = {status.name for status in pod.status.resource_claim_statuses}
     meta = pod.metadata
     for reference in pod.spec.resource_claims:
-        wanted = meta.namespace, reference.resource_claim_template_name or ""
-        same = (t for t in cluster.resource_claim_templates if (t.metadata.namespace, t.metadata.name) == wanted)
-        template = next(same, None)
-        if template is not None and reference.name not in known:
+        template_key = meta.namespace, reference.resource_claim_template_name or ""
+        templates = (
+            t for t in cluster.resource_claim_templates if (t.metadata.namespace, t.metadata.name) == template_key
+        )
+        template = next(templates, None)
+        if template is not None and reference.name not in existing_names:
             name = f"{meta.name}-{reference.name}"
-            claim_meta = ObjectMeta(name, meta.namespace, owner_references=(_owned_by(pod),))
+            claim_meta = ObjectMeta(name, meta.namespace, owner_references=(_owner_reference(pod),))
             yield PodResourceClaimStatus(reference.name, name), ResourceClaim(claim_meta, template.spec.spec)
 
 
-def _owned_by(pod: Pod) -> OwnerReference:
+def _owner_reference(pod: Pod) -> OwnerReference:
+    """Return an owner reference to the pod."""
     return OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid, controller=True)

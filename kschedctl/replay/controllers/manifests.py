@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.kinds import kind_of
+from kschedctl.api.kinds import get_kind
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
 from kschedctl.errors import InputError, KschedctlError
-from kschedctl.replay.refusals import refuse, refuse_struct
+from kschedctl.replay.denials import refuse, refuse_struct
 
 NOT_INSTALLED = "left out, as Helm creates them neither on install nor on upgrade"
 
@@ -88,7 +88,7 @@ def _take(manifest: JsonObject | Struct, sorted_out: Sorted) -> None:
         _check_name(manifest, typed.metadata.name or typed.metadata.generate_name)  # type: ignore[attr-defined]
         sorted_out.documents[_add(typed, sorted_out)] = manifest
         sorted_out.written += [] if typed.metadata.uid else [manifest]  # type: ignore[attr-defined]
-    elif (kind := kind_of(manifest)) in FIELDS and kind not in KINDS:
+    elif (kind := get_kind(manifest)) in FIELDS and kind not in KINDS:
         typed = convert(manifest)
         _check_name(manifest, typed.metadata.name)  # type: ignore[attr-defined]
         sorted_out.objects.setdefault(kind, []).append(typed)

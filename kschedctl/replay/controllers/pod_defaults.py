@@ -6,7 +6,8 @@ LimitRanges of a namespace are gone through in random order upstream: here by na
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,12 +30,24 @@ _ADDED = {
 MOST_WAYS = 3
 
 
+class WorkloadNote(NamedTuple):
+    """A sentence about how the pods of one workload are created."""
+
+    workload: str
+    """The workload's title, such as ``Deployment shop/web``."""
+    text: str
+
+    def __str__(self) -> str:
+        """Return the note as ``Deployment shop/web: …``."""
+        return f"{self.workload}: {self.text}"
+
+
 class PodDefaults:
     """Pods with what admission gives all pods of their namespace; ``told``: what they got, once a workload."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.told: list[str] = []
+        self.notes: list[WorkloadNote] = []
         self._plugins = [name for name in _ADDED if name in cluster.api_server.enabled_optional_plugins]
         self._ranges: dict[str, tuple[LimitRange, ...]] = {}
         self._known: dict[tuple[object, ...], Pod] = {}
@@ -99,19 +112,21 @@ class PodDefaults:
         ranges = self._of(pod.metadata.namespace)
         made, request = self._passed(pod, ranges)
         if request.changed:
-            self.told.append(f"{workload}: {'; '.join(request.changed)}")
-            self.told += [f"{workload}: {CHANCE} {' or '.join(ways)}" for ways in self._ways(pod, ranges, made)]
+            self.notes.append(WorkloadNote(workload, "; ".join(request.changed)))
+            if alternatives := self._alternatives(pod, ranges, made):
+                self.notes.append(WorkloadNote(workload, f"{CHANCE} {' or '.join(alternatives)}"))
         return made
 
-    def _ways(self, pod: Pod, ranges: tuple[LimitRange, ...], made: Pod) -> Iterator[Sequence[str]]:
-        """What the pod may get besides, where chance decides, as the LimitRanges say it."""
+    def _alternatives(self, pod: Pod, ranges: tuple[LimitRange, ...], made: Pod) -> list[str]:
+        """Return the changes that other orders of the LimitRanges would make; none if the order is irrelevant."""
         ways: dict[bytes, str] = {}
         for order in orders(ranges) if limit_ranger.differ(ranges) else ():
             other, request = self._passed(pod, order)
             ways.setdefault(msgspec.json.encode(other.spec), "; ".join(request.changed))
-        if ways.keys() - {msgspec.json.encode(made.spec)}:
-            more = [f"{len(ways) - MOST_WAYS:,} more ways"] if len(ways) > MOST_WAYS else []
-            yield [*list(ways.values())[:MOST_WAYS], *more]
+        if not ways.keys() - {msgspec.json.encode(made.spec)}:
+            return []
+        more = [f"{len(ways) - MOST_WAYS:,} more ways"] if len(ways) > MOST_WAYS else []
+        return [*list(ways.values())[:MOST_WAYS], *more]
 
     def _passed(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
         obj: Writable = without_nulls(msgspec.to_builtins(replace(pod, spec=self._patient(pod.spec))))

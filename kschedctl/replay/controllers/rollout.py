@@ -1,72 +1,105 @@
-"""Changes of workloads carried out side by side: old pods go and new ones come, within what each workload allows.
+"""Rollouts on a simulation: old pods go and new ones come side by side, within what each workload allows.
 
+A pod counts as available as soon as it has a node.
 Upstream: pkg/controller/deployment/{rolling,recreate}.go, pkg/controller/statefulset/stateful_set_control.go,
-pkg/controller/daemon/update.go (v1.36). A pod counts as available as soon as it has a node.
+pkg/controller/daemon/update.go (v1.36).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.objects import Pod
-from kschedctl.replay.controllers.rollout_creation import RolloutCreation
-from kschedctl.replay.controllers.rollout_limits import Change, Pace, slot
-from kschedctl.reports.not_created import NotCreated
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import Owner
+from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.controllers.creation_failures import report_denied
+from kschedctl.replay.controllers.creation_fix_steps import FixStep
+from kschedctl.replay.controllers.creation_fixes import build_object_fix
+from kschedctl.replay.controllers.workload_change import Pace, WorkloadChange, get_slot
+from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.text.counts import agreeing, counted
 
+
+class RolloutCreation:
+    """The admission of a rollout's pods, which come one after the other as others go."""
+
+    def __init__(self, admissions: Admissions, owner: Owner, workload: Struct | None, change: WorkloadChange) -> None:
+        self.admissions, self._owner, self._workload, self._change = admissions, owner, workload, change
+        self._refused_object = admissions.admit_workload(owner, change)
+        self.words: Sequence[str] = self._refused_object
+
+    def admit_pods(self, pods: Sequence[Pod]) -> int:
+        """Admit pods in order and return how many are created."""
+        if not pods or self._refused_object:
+            return 0
+        count, self.words = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
+        return count
+
+    def release(self, pods: Collection[Pod]) -> None:
+        """Give the resources of pods that are gone back to their quotas."""
+        self.admissions.release(pods)
+
+    def find_quota_raise(self, pod: Pod, count: int) -> FixStep | None:
+        """Return the step that raises quotas for so many more pods, or None."""
+        return self.admissions.find_quota_raise(self._owner, pod, count)
+
+    def report_missing(self, missing: int) -> NotCreated | None:
+        """Report ``missing`` pods that have not come, or return None if none is denied."""
+        if not missing or not self.words:
+            return None
+        return report_denied(self._owner, self.words, self._change.desired, missing)
+
+
 NOT_CREATED = "NotCreated"
-WAITS = "not created: its controller waits until other pods of the workload run"
-OLD = "~old"
-"""Behind the name of a pod that gives its name to a new one."""
+WAITING_FOR_CONTROLLER = "not created: its controller waits until other pods of the workload run"
+OLD_NAME_SUFFIX = "~old"
+"""Suffix for the name of an old pod if a new pod takes its name."""
 
 
 class Rollout:
-    """One workload's change on a simulation. Pods are positions.
-
-    ``old`` are still to go and ``coming`` still to be created; of those that are there to stay, ``present`` many,
-    ``waiting`` have no node. ``replaces``: new pod -> the old one in whose place it comes, where there is one.
-    ``creation``: who may refuse pods that come; None where all are let in.
-    """
+    """The rollout of one workload's change on a simulation, with pods as positions."""
 
     def __init__(
         self,
-        change: Change,
+        change: WorkloadChange,
         simulation: Simulation,
         position: Callable[[Pod], Position],
         creation: RolloutCreation | None = None,
     ) -> None:
         self.change, self.simulation, self.creation = change, simulation, creation
         self.kept = [position(pod) for pod in change.kept]
-        self.old = dict.fromkeys(position(pod) for pod in renamed(change))
+        self.old = dict.fromkeys(position(pod) for pod in rename_replaced_pods(change))
         self.coming = [position(pod) for pod in change.new]
         self.present = len(self.kept)
-        self.waiting = dict.fromkeys(filter(self._idle, self.kept))
+        self.waiting = dict.fromkeys(filter(self._has_no_node, self.kept))
         self.replaces: dict[Position, Position] = {}
         if change.pace is Pace.IN_PLACE:
-            places = dict(zip(map(slot, change.removed), self.old, strict=True))
-            pairs = zip(self.coming, map(slot, change.new), strict=True)
+            places = dict(zip(map(get_slot, change.removed), self.old, strict=True))
+            pairs = zip(self.coming, map(get_slot, change.new), strict=True)
             self.replaces = {new: places[place] for new, place in pairs if place in places}
         replaced = set(self.replaces.values())
         self._done = [position for position in self.old if position not in replaced]
 
     def advance(self) -> list[Position]:
-        """Take down the old pods that may go; the new pods that may come after that."""
+        """Take down the old pods that may go, and return the new pods that may come after that."""
         match self.change.pace:
             case Pace.ROLLING:
-                return self._surge() or self._roll()
+                return self._create_surge() or self._replace_within_limits()
             case Pace.IN_PLACE:
-                return self._in_place()
+                return self._replace_in_place()
         self._take_down([*self.old])
-        return self._fill()
+        return self._create_all()
 
-    def take(self, position: Position) -> None:
-        """Something happened to a pod that stays, which may have a node now."""
-        if self._idle(position):
+    def update(self, position: Position) -> None:
+        """Update the rollout after something happened to a new or kept pod, which may have a node now."""
+        if self._has_no_node(position):
             self.waiting[position] = None
         elif position in self.waiting:
             del self.waiting[position]
@@ -74,14 +107,14 @@ class Rollout:
                 self._done.append(self.replaces[position])
 
     @property
-    def refused(self) -> NotCreated | None:
-        """The pods that the API server does not create."""
+    def denied(self) -> NotCreated | None:
+        """Return a report on the pods that the API server does not create, or None."""
         missing = 0 if self.simulation.interrupted else len(self.coming)
-        return self.creation.not_created(missing) if self.creation is not None else None
+        return self.creation.report_missing(missing) if self.creation is not None else None
 
     @property
-    def said(self) -> str:
-        """How far a rollout came."""
+    def status(self) -> str:
+        """Return how far the rollout came, such as ``complete`` or ``stuck: …``; empty if nothing is replaced."""
         change = self.change
         if not (change.rolling and change.removed and change.new):
             return ""
@@ -94,141 +127,191 @@ class Rollout:
             f"{counted(len(self.old), 'old one')} {agreeing(len(self.old), 'is', 'are')} left"
         )
 
-    def _idle(self, position: Position) -> bool:
+    def _has_no_node(self, position: Position) -> bool:
+        """Return whether the pod has no node."""
         return bool(self.simulation.view.node[position] < 0)
 
-    def _next(self, count: int) -> list[Position]:
-        """The next of the pods that come, so many, which wait for a node from now on."""
+    def _create_next(self, count: int) -> list[Position]:
+        """Create the next ``count`` pods, as far as admission lets them; they wait for a node from now on."""
         count = max(count, 0)
         if self.creation is not None:
             pods = self.simulation.view.pods.objects
-            count = self.creation.create([pods[position] for position in self.coming[:count]])
-        now, self.coming = self.coming[:count], self.coming[count:]
-        self.present += len(now)
-        self.waiting |= dict.fromkeys(now)
-        return now
+            count = self.creation.admit_pods([pods[position] for position in self.coming[:count]])
+        created, self.coming = self.coming[:count], self.coming[count:]
+        self.present += len(created)
+        self.waiting |= dict.fromkeys(created)
+        return created
 
-    def _fill(self) -> list[Position]:
-        """All, or where pods are made one after the other the next."""
+    def _create_all(self) -> list[Position]:
+        """Create all coming pods, or only the next one if pods are created in order."""
         if self.change.ordered:
-            return [] if self.waiting else self._next(1)
-        return self._next(len(self.coming))
+            return [] if self.waiting else self._create_next(1)
+        return self._create_next(len(self.coming))
 
     # -- Deployments ---------------------------------------------------------------------------------------------
 
-    def _surge(self) -> list[Position]:
-        return self._next(self.change.desired + self.change.surge - self.present - len(self.old))
+    def _create_surge(self) -> list[Position]:
+        """Create as many pods as maxSurge allows."""
+        return self._create_next(self.change.desired + self.change.surge - self.present - len(self.old))
 
-    def _roll(self) -> list[Position]:
-        """Old pods without a node go first, then as many of the others as run beyond what must be available."""
-        least = self.change.desired - self.change.unavailable
-        limit = max(self.present + len(self.old) - least - len(self.waiting), 0)
-        idle = [position for position in self.old if self._idle(position)]
-        busy = [position for position in self.old if not self._idle(position)]
-        available = len(busy) + self.present - len(self.waiting)
-        self._take_down(idle[:limit] + (busy[: max(available - least, 0)] if limit else []))
-        return self._surge()
+    def _replace_within_limits(self) -> list[Position]:
+        """Take down old pods within maxUnavailable, those without a node first, then create new ones."""
+        min_available = self.change.desired - self.change.unavailable
+        limit = max(self.present + len(self.old) - min_available - len(self.waiting), 0)
+        unbound = [position for position in self.old if self._has_no_node(position)]
+        bound = [position for position in self.old if not self._has_no_node(position)]
+        available = len(bound) + self.present - len(self.waiting)
+        self._take_down(unbound[:limit] + (bound[: max(available - min_available, 0)] if limit else []))
+        return self._create_surge()
 
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
-    def _in_place(self) -> list[Position]:
-        """Empty slots are filled first; then pods without a successor go, then each makes way for its own."""
+    def _replace_in_place(self) -> list[Position]:
+        """Fill empty slots first, then take down pods without a successor, then let each old pod make way for its
+        own.
+        """
         if self.change.ordered and (
-            self.waiting or any(p in self.old and self._idle(p) for p in self.replaces.values())
+            self.waiting or any(p in self.old and self._has_no_node(p) for p in self.replaces.values())
         ):
             return []
         if self.coming and self.coming[0] not in self.replaces:
-            fresh = sum(position not in self.replaces for position in self.coming)
-            return self._next(1 if self.change.ordered else fresh)
+            new_slot_count = sum(position not in self.replaces for position in self.coming)
+            return self._create_next(1 if self.change.ordered else new_slot_count)
         self._take_down(self._done)
         self._done = []
         limit = max(self.change.surge, self.change.unavailable) - len(self.waiting)
-        idle = next((i for i, new in enumerate(self.coming) if not self._idle(self.replaces[new])), len(self.coming))
+        unbound_count = next(
+            (i for i, new in enumerate(self.coming) if not self._has_no_node(self.replaces[new])), len(self.coming)
+        )
         if not self.change.surge:
-            next_ones = self.coming[: max(limit, idle, 0)]
+            next_ones = self.coming[: max(limit, unbound_count, 0)]
             self._take_down([self.replaces[position] for position in next_ones if position in self.replaces])
-        return self._next(max(limit, idle))
+        return self._create_next(max(limit, unbound_count))
 
     def _take_down(self, positions: Iterable[Position]) -> None:
-        going = [position for position in positions if position in self.old]
+        """Take old pods off their nodes and out of the rollout."""
+        removed = [position for position in positions if position in self.old]
         if self.creation is not None:
-            self.creation.release([self.simulation.view.pods.objects[position] for position in going])
-        self.simulation.take_down([position for position in going if not self._idle(position)])
-        for position in going:
+            self.creation.release([self.simulation.view.pods.objects[position] for position in removed])
+        self.simulation.take_down([position for position in removed if not self._has_no_node(position)])
+        for position in removed:
             del self.old[position]
 
 
-def renamed(change: Change) -> list[Pod]:
-    """The pods that go, under names of their own where new ones take their names."""
+def rename_replaced_pods(change: WorkloadChange) -> list[Pod]:
+    """Return the pods that go, with other names if new pods take their names."""
     taken = {pod.key for pod in change.new}
-    return [_under_old_name(pod) if pod.key in taken else pod for pod in change.removed]
+    return [_with_old_name(pod) if pod.key in taken else pod for pod in change.removed]
 
 
-def _under_old_name(pod: Pod) -> Pod:
-    return replace(pod, metadata=replace(pod.metadata, name=pod.metadata.name + OLD))
+def _with_old_name(pod: Pod) -> Pod:
+    """Return the pod with a suffix to its name."""
+    return replace(pod, metadata=replace(pod.metadata, name=pod.metadata.name + OLD_NAME_SUFFIX))
 
 
 def roll_out(
     rollouts: Sequence[Rollout],
     simulation: Simulation,
-    others: Iterable[Position] = (),
+    other_pods: Iterable[Position] = (),
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Carry out all changes side by side until nothing moves, with ``others`` in the queue; return all outcomes.
+    """Carry out all changes side by side until nothing moves, with ``other_pods`` in the queue; return all outcomes.
 
-    Evicted pods of the workloads and ``others`` are recreated after each round. If the simulation recreates evicted
+    Evicted pods of the workloads and ``other_pods`` are recreated after each round. If the simulation recreates evicted
     pods itself, the outcomes of all recreated pods are returned, too.
     """
-    owners: dict[Position, Rollout | None] = dict.fromkeys(others)
+    owners: dict[Position, Rollout | None] = dict.fromkeys(other_pods)
     owners |= {position: rollout for rollout in rollouts for position in rollout.kept}
-    waiting = dict.fromkeys([*others, *(position for rollout in rollouts for position in rollout.waiting)])
+    waiting = dict.fromkeys([*other_pods, *(position for rollout in rollouts for position in rollout.waiting)])
     outcomes: dict[Position, Outcome] = {}
     view, moving = simulation.view, True
     try:
         while moving and not simulation.interrupted:
             before = simulation.moves
-            coming = {position: rollout for rollout in rollouts for position in rollout.advance()}
-            owners |= coming
-            waiting |= dict.fromkeys(coming)
-            latest = _one_round(simulation, waiting, owners.keys(), progress)
+            new_pods = {position: rollout for rollout in rollouts for position in rollout.advance()}
+            owners |= new_pods
+            waiting |= dict.fromkeys(new_pods)
+            latest = _run_round(simulation, waiting, owners.keys(), progress)
             outcomes |= latest
             waiting |= dict.fromkeys(latest)
             for position in waiting:
                 if owner := owners.get(position):
-                    owner.take(position)
+                    owner.update(position)
             waiting = {position: None for position in waiting if view.node[position] < 0}
-            moving = bool(coming) or simulation.moves > before
-        return [*simulation.explained(outcomes.values()), *_not_created(rollouts)]
+            moving = bool(new_pods) or simulation.moves > before
+        return [*simulation.explained(outcomes.values()), *_outcomes_of_uncreated(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True
         outcomes = {position: Outcome(position, NOT_TRIED) for position in waiting} | outcomes
-    return [*outcomes.values(), *_not_created(rollouts)]
+    return [*outcomes.values(), *_outcomes_of_uncreated(rollouts)]
 
 
-def _one_round(
-    simulation: Simulation, waiting: Iterable[Position], own: Collection[Position], progress: Progress | None
+def _run_round(
+    simulation: Simulation, waiting: Iterable[Position], recreated_here: Collection[Position], progress: Progress | None
 ) -> dict[Position, Outcome]:
-    """Return the outcomes of all that wait, and of the pods that were evicted and recreated meanwhile.
+    """Schedule the waiting pods once and return all outcomes, also of pods that were evicted and recreated.
 
-    Evicted ones of our ``own`` that the simulation did not recreate itself are recreated, and wait for the next round.
+    Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round.
     """
     nodes = simulation.view.node
-    there = [position for position in waiting if nodes[position] >= 0]  # the template names the node
-    outcomes_now = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in there}
+    bound_by_template = [position for position in waiting if nodes[position] >= 0]  # the template names the node
+    outcomes_now = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in bound_by_template}
     outcomes = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)
-    victims = {victim for outcome in outcomes for victim in outcome.victims if victim in own}
+    victims = {victim for outcome in outcomes for victim in outcome.victims if victim in recreated_here}
     evicted = victims & simulation.gone
     simulation.gone.difference_update(evicted)
     outcomes_now |= {outcome.position: outcome for outcome in outcomes}
     return outcomes_now | {victim: Outcome(victim, NOT_TRIED) for victim in sorted(evicted)}
 
 
-def _not_created(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
+def _outcomes_of_uncreated(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
+    """Yield outcomes for the pods that were never created."""
     for rollout in rollouts:
         rollout.simulation.gone.update(rollout.coming)
-        for position in () if rollout.refused else rollout.coming:
-            yield Outcome(position, NOT_TRIED) if rollout.simulation.interrupted else _waits(position)
+        for position in () if rollout.denied else rollout.coming:
+            yield Outcome(position, NOT_TRIED) if rollout.simulation.interrupted else _waiting_outcome(position)
 
 
-def _waits(position: Position) -> Outcome:
-    return Outcome(position, NOT_CREATED, message=WAITS)
+def _waiting_outcome(position: Position) -> Outcome:
+    """Return the outcome of a pod whose controller waits for other pods."""
+    return Outcome(position, NOT_CREATED, message=WAITING_FOR_CONTROLLER)
+
+
+class RolloutReplay(Protocol):
+    """A function that replays all rollouts with other changes and quotas."""
+
+    def __call__(self, changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]: ...
+
+
+def find_rollout_fixes(
+    index: int, rollouts: Sequence[Rollout], admissions: Admissions, replay: RolloutReplay
+) -> Iterator[CreationFix]:
+    """Yield fixes for the denied rollout at index ``index``. ``admissions`` has the quotas from before all rollouts."""
+    stuck, changes = rollouts[index], [rollout.change for rollout in rollouts]
+
+    def completes(changes: Sequence[WorkloadChange], quotas: Admissions) -> bool:
+        """Return whether the rollout completes with these changes and quotas."""
+        again = replay(changes, quotas)[index]
+        return again.denied is None and not (again.old or again.waiting or again.coming)
+
+    yield from _fix_without_surge(
+        stuck.change, lambda slower: completes([*changes[:index], slower, *changes[index + 1 :]], admissions)
+    )
+    creation = stuck.creation
+    pods = [stuck.simulation.view.pods.objects[position] for position in stuck.coming]
+    for number in sorted({1, max(stuck.change.surge, 1), len(pods)}) if creation and pods else ():
+        assert creation is not None
+        step = creation.find_quota_raise(pods[0], number)
+        if step is not None and completes(changes, admissions.with_raised_quotas(step)):
+            yield build_object_fix(step)
+            return
+
+
+def _fix_without_surge(change: WorkloadChange, completes: Callable[[WorkloadChange], bool]) -> Iterator[CreationFix]:
+    """Yield the fix that lets each old pod go before a new one comes, if the rollout ends then."""
+    if change.pace is not Pace.ROLLING or not change.surge:
+        return
+    if completes(dataclasses.replace(change, surge=0, unavailable=1)):
+        what = f"roll {change.workload} out with maxSurge 0 and maxUnavailable 1"
+        weakens = "one pod fewer may run meanwhile"
+        yield CreationFix(what, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)

@@ -13,8 +13,8 @@ from kschedctl.api.priority import find_priority_class, validate_priority_class
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster, flatten
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.changed_workloads import first_to_go
-from kschedctl.replay.controllers.rollout_limits import ordinal
+from kschedctl.replay.controllers.plan_change import rank_for_removal
+from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.edits import pods_where
 from kschedctl.replay.scenarios.scenario import Edit, Files
 from kschedctl.reports import scenario as parts
@@ -26,7 +26,7 @@ def scale(part: parts.Scale, cluster: Cluster, read: Files) -> Edit:
         raise UsageError(f"kind: a {part.kind} has no replicas")
     pods = _pods_of(part, cluster)
     edit = Edit(cluster)
-    ranked = sorted(pods, key=ordinal, reverse=True) if part.kind == "StatefulSet" else first_to_go(pods)
+    ranked = sorted(pods, key=get_ordinal, reverse=True) if part.kind == "StatefulSet" else rank_for_removal(pods)
     for pod in ranked[: max(len(pods) - part.replicas, 0)]:
         edit.change(pod, None)
     taken = {pod.metadata.name for pod in pods}

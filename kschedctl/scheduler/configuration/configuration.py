@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.labels import aggregate
+from kschedctl.api.labels import format_aggregate
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.document import (
@@ -82,7 +82,7 @@ def _load(
     written = KubeSchedulerConfiguration() if document is None else parse_document(document, gates.minor)
     parsed = with_document_defaults(written, gates)
     if errors := list(configuration_errors(parsed, gates)):
-        raise ConfigurationError(aggregate(errors))
+        raise ConfigurationError(format_aggregate(errors))
     _check_tls(parsed.extenders)
     ignored = _ignored_resources(parsed.extenders)
     own = [profile.plugins for profile in written.profiles] or [Plugins()]
@@ -118,7 +118,9 @@ def _profile(
     where = f"creating profile for scheduler name {profile.scheduler_name}"
     enabled = NodeResourcesFit.name in profile.plugins.enabled_names
     if enabled and (errors := list(args[NodeResourcesFit.name].errors(gates))):
-        raise ConfigurationError(f'initializing plugin "{NodeResourcesFit.name}": {aggregate(errors)}', where=where)
+        raise ConfigurationError(
+            f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}', where=where
+        )
     others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
     registry = {name: declared.points for name, declared in {**in_tree_of(gates), **others}.items()}
     args |= {name: _typed(name, args.get(name), declared.args_type, gates) for name, declared in others.items()}
@@ -146,7 +148,7 @@ def _typed(name: str, document: Json, into: type[Struct] | None, gates: FeatureG
     if isinstance(args, PluginArgs):
         args = args.with_defaults(gates)
         if errors := list(args.errors(gates)):
-            raise ConfigurationError(f'initializing plugin "{name}": {aggregate(errors)}')
+            raise ConfigurationError(f'initializing plugin "{name}": {format_aggregate(errors)}')
     return args
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kschedctl.api.decoding import iter_unknown_fields
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import fate
+from kschedctl.api.kinds import describe_lifecycle
 from kschedctl.api.kube_version import OLDEST_MINOR
 from kschedctl.scheduler.configuration.document import KIND, KubeSchedulerConfiguration
 from kschedctl.scheduler.configuration.profile import FORMER_PLUGINS
@@ -37,7 +37,7 @@ def of_other_versions(document: JsonObject | None, minor: int) -> Iterator[OfOth
     if not isinstance(document, Mapping):
         return
     version = str(document.get("apiVersion"))
-    if said := fate(version, KIND):
+    if said := describe_lifecycle(version, KIND):
         yield OfOtherVersion(("apiVersion",), version, said)
     for path, since in iter_unknown_fields(document, KubeSchedulerConfiguration, minor):
         if since is not None:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.kinds import KINDS, ReadFor, first_minor
+from kschedctl.api.kinds import KINDS, ReadFor, find_first_minor
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.api.objects import PodSpec
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
@@ -180,7 +180,7 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
 _NEWER_KINDS = {
     kind.field: kind.name
     for kind in KINDS.values()
-    if kind.read_for is ReadFor.SCHEDULING and kind.lifecycle and first_minor(kind.name) > OLDEST_MINOR
+    if kind.read_for is ReadFor.SCHEDULING and kind.lifecycle and find_first_minor(kind.name) > OLDEST_MINOR
 }
 """Field of a Cluster -> the kind that it holds and that older versions lack."""
 
@@ -211,7 +211,7 @@ def ignored_of_pods(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[s
 
 def group_ignored(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
     """Pods of groups are placed one by one unless a gate is on, which their being there makes likely."""
-    known = gates.minor >= first_minor("PodGroup") and not gates.enabled("GenericWorkload")
+    known = gates.minor >= find_first_minor("PodGroup") and not gates.enabled("GenericWorkload")
     if known and any(spec.scheduling_group is not None for spec in specs):
         yield "spec.schedulingGroup needs the feature gate GenericWorkload, which is off"
 
@@ -224,8 +224,8 @@ def ignored_of_cluster(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
         versioned = [field for field in lacking if any(_has(obj, field.steps) for obj in objects)]
         yield from (line.replace(" ", f" of {kind} ", 1) for line in _told(versioned, gates))
     for name, kind in _NEWER_KINDS.items():
-        if gates.minor < first_minor(kind) and getattr(cluster, name):
-            yield f"{kind} needs 1.{first_minor(kind)}"
+        if gates.minor < find_first_minor(kind) and getattr(cluster, name):
+            yield f"{kind} needs 1.{find_first_minor(kind)}"
 
 
 def _lacking(kind: str, gates: FeatureGates) -> list[VersionedField]:

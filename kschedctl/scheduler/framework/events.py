@@ -57,7 +57,7 @@ NODE = "Node"
 POD_RESOURCES = (ASSIGNED_POD, UNSCHEDULABLE_POD)
 """What happens to pods is told apart by whether they have a node; plugins ask for both at once."""
 
-RESOURCES: Mapping[str, str] = {kind.name: kind.event_resource for kind in KINDS.values() if kind.heard}
+RESOURCES: Mapping[str, str] = {kind.name: kind.event_resource for kind in KINDS.values() if kind.watched_by_scheduler}
 """Kind -> the name under which plugins ask for it. Of other kinds the scheduler hears nothing."""
 
 

@@ -61,6 +61,6 @@ def labelled(selector: Selector) -> str:
     >>> labelled(Selector()), labelled(Selector(nothing=True))
     ('with any labels', 'that no selector selects')
     """
-    if selector.nothing:
+    if selector.matches_nothing:
         return "that no selector selects"
     return f"with {selector}" if selector.requirements else "with any labels"

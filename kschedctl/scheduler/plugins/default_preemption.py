@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import ClassVar, Self
 
 from kschedctl.api.arrays import Position
@@ -34,10 +35,18 @@ from kschedctl.snapshot.pod_info import PodInfo
 UNDER_WAY = "waiting for the preemption for this pod to be finished"
 GROUP_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
 HEARS_OF_PODS = ByVersion("whether DefaultPreemption asks to be told of deleted pods", (("", False), ("1.34", True)))
-NOTHING = "nothing"
-FOUND = ByVersion(
+
+
+class PreemptionMessage(StrEnum):
+    """The template of the message that PostFilter adds for a pod that preempts."""
+
+    NONE = "nothing"
+    PLACEMENT_FOUND = "found a potential placement for pod on node {}, preempting {} victims"
+
+
+PREEMPTION_MESSAGE = ByVersion(
     "what is said of a pod that preempts",
-    (("", NOTHING), ("1.37", "found a potential placement for pod on node {}, preempting {} victims")),
+    (("", PreemptionMessage.NONE), ("1.37", PreemptionMessage.PLACEMENT_FOUND)),
     "#140180",
 )
 
@@ -70,7 +79,7 @@ class DefaultPreemption(PreemptionPlugin):
     changed = (
         SORTED_AGAIN,
         HEARS_OF_PODS,
-        FOUND,
+        PREEMPTION_MESSAGE,
         *IN_PREEMPTION,
         AS_GROUPS,
     )
@@ -98,8 +107,8 @@ class DefaultPreemption(PreemptionPlugin):
         return cls(args, *map(gates.enabled, names))
 
     def found(self, cycle: Cycle, node: str, victims: int) -> str:
-        words = FOUND.at(cycle.framework.release)
-        return "" if words == NOTHING else words.format(node, victims)
+        message: PreemptionMessage = PREEMPTION_MESSAGE.at(cycle.framework.release)
+        return "" if message is PreemptionMessage.NONE else str(message).format(node, victims)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         yield Dependency("PodDisruptionBudget", Effect.VICTIMS)

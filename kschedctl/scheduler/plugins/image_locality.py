@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Self
 
 import numpy as np
@@ -16,14 +17,23 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 _MEBIBYTE = 1024 * 1024
-COUNTED = ByVersion(
+
+
+class CountedImages(StrEnum):
+    """The images of a pod that a rule counts."""
+
+    CONTAINERS = "of containers"
+    CONTAINERS_AND_VOLUMES = "of containers and of image volumes"
+
+
+SCORED_IMAGES = ByVersion(
     "the images that count",
-    (("", "of containers"), ("1.36", "of containers and of image volumes")),
+    (("", CountedImages.CONTAINERS), ("1.36", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#130231",
 )
-BOUNDED_BY = ByVersion(
+THRESHOLD_IMAGES = ByVersion(
     "the images for each of which up to 1000 MiB count",
-    (("", "of containers"), ("1.37", "of containers and of image volumes")),
+    (("", CountedImages.CONTAINERS), ("1.37", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#138951",
 )
 MIN_THRESHOLD = 23 * _MEBIBYTE
@@ -37,14 +47,14 @@ class ImageLocality(DeclaredPlugin):
     """
 
     name = "ImageLocality"
-    changed = (COUNTED, BOUNDED_BY)
+    changed = (SCORED_IMAGES, THRESHOLD_IMAGES)
     default_weight = 1
     peers = Peers.NONE
     reads = Reads.NODES
 
     def __init__(self, version: KubeVersion = VERIFIED) -> None:
-        self.with_volumes = "volumes" in COUNTED.at(version)
-        self.bounded_by_volumes = "volumes" in BOUNDED_BY.at(version)
+        self.scores_volumes = SCORED_IMAGES.at(version) is CountedImages.CONTAINERS_AND_VOLUMES
+        self.bounded_by_volumes = THRESHOLD_IMAGES.at(version) is CountedImages.CONTAINERS_AND_VOLUMES
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
@@ -52,7 +62,7 @@ class ImageLocality(DeclaredPlugin):
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
         containers = (*info.spec.init_containers, *info.spec.containers)
-        volumes = info.spec.volumes if self.with_volumes else ()
+        volumes = info.spec.volumes if self.scores_volumes else ()
         images = [c.image for c in containers] + [v.image.reference for v in volumes if v.image]
         names = [normalized_image_name(image) for image in images]
         states = [image_state for image_state in view.nodes.images(names) if image_state is not None]

@@ -17,8 +17,7 @@ from kschedctl.scheduler.engine.extenders.extender import Offered
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
-from kschedctl.scheduler.engine.preemption.evaluator import tied_candidates
-from kschedctl.scheduler.engine.preemption.promises import takes_back
+from kschedctl.scheduler.engine.preemption.evaluator import takes_back, tied_candidates
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.rejectors import rejectors_of
 from kschedctl.scheduler.engine.reserve import NOTHING_ASKED

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from kschedctl.api.arrays import Position
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
-from kschedctl.scheduler.framework import SUCCESS, Status
+from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.framework.events import ClusterEvent
-from kschedctl.scheduler.queueing.attempt import gating_plugin
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, strategy
-from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -61,3 +62,35 @@ class QueuePlugins:
         info = self._info(pod.position)
         registrations = self._scheduler.registrations(info.spec.scheduler_name)
         return strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
+
+
+class Attempt(NamedTuple):
+    """What came of it. ``gating_plugin``: PreEnqueue refused, with ``gate``, and there is no ``cycle``."""
+
+    rejectors: Rejectors = NONE
+    gating_plugin: str = ""
+    gate: Status = SUCCESS
+    cycle: Cycle | None = None
+
+
+def attempt(framework: Framework, info: PodInfo, view: Fork) -> Attempt:
+    """Try a pod once, without PostFilter."""
+    plugin, status = gating_plugin(framework, info, view)
+    if plugin:
+        return Attempt(Rejectors(frozenset({plugin})), plugin, status)
+    cycle = run_cycle(framework, info, view)
+    return Attempt(rejectors_of(cycle), cycle=cycle)
+
+
+def gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
+    """The first plugin that keeps the pod out of the queue, and what it says; empty where none does.
+
+    ``first`` is asked before all others: the one that did so until now.
+    """
+    plugins = sorted(framework.at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
+    for plugin in plugins:
+        if offers(plugin, PreEnqueuePlugin):
+            status = plugin.pre_enqueue(info, view)
+            if status.rejected:
+                return plugin.name, status
+    return "", SUCCESS

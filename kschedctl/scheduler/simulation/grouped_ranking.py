@@ -10,11 +10,17 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Peers, ScorePlugin, offers, peers_of
-from kschedctl.scheduler.framework.distinctions import DistinguishingFilter, DistinguishingScore, RowScores, RowVerdicts
+from kschedctl.scheduler.framework.distinctions import (
+    Distinction,
+    DistinguishingFilter,
+    DistinguishingScore,
+    RowScores,
+    RowVerdicts,
+)
 from kschedctl.scheduler.simulation.claim_answers import Refusing
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, LocalScores
 from kschedctl.scheduler.simulation.ranked_groups import RankedGroups, TiedRows
-from kschedctl.scheduler.simulation.refused_rows import RefusedRows
+from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
 
 MOST_GROUPS = 64
@@ -212,3 +218,25 @@ class GroupedRanking:
         scored = counts.nonzero()[0]
         by_group[scored] = self.answers.added(example[scored], counts[scored])
         return by_group.take(codes)
+
+
+class RefusedRows:
+    """Verdicts by which nodes are grouped, each node by itself. ``mask`` (N,): 1 where it is refused."""
+
+    def __init__(self, nodes: int) -> None:
+        self.mask = np.zeros(nodes, np.int64)
+        self.distinctions = [Distinction(Domains(np.arange(nodes, dtype=np.int32), nodes), self._values)]
+
+    def _values(self) -> Counts:
+        return self.mask
+
+    def refused(self, rows: Rows) -> Bools:
+        """(F,)"""
+        refused: Bools = self.mask.take(rows) > 0
+        return refused
+
+    def becomes(self, refused: Bools | bool) -> Rows:
+        """These are refused now; the rows of which it was otherwise."""
+        changed: Rows = (self.mask != refused).nonzero()[0]
+        self.mask[changed] ^= 1
+        return changed

@@ -18,8 +18,7 @@ from kschedctl.api.gangs import GangKey
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
-from kschedctl.scheduler.engine.preemption.evaluator import preemption_plugins, tied_candidates
-from kschedctl.scheduler.engine.preemption.promises import takes_back
+from kschedctl.scheduler.engine.preemption.evaluator import preemption_plugins, takes_back, tied_candidates
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.framework import Code

@@ -24,7 +24,7 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS, ReadFor
 from kschedctl.api.newer_versions import describe_skipped, find_unknown_field
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
-from kschedctl.api.observed.events import is_passed_over
+from kschedctl.api.observed.events import is_irrelevant
 from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.api.versions_read import is_newer_version
@@ -246,7 +246,7 @@ class KindCollector:
         objects = _items(page, KINDS[self._kind].struct)
         check_made(chain.from_iterable(map(key_of, objects)))
         for obj in objects:
-            if self._kind in OBSERVED and is_passed_over(obj):
+            if self._kind in OBSERVED and is_irrelevant(obj):
                 continue
             made = strip_noise(obj)
             self._found.append(self._with_shared_images(made) if isinstance(made, Node) else made)

@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 8
 ESSENTIAL = ("Node", "Pod")
-OF_NO_ONE_MOMENT = (*OBSERVED, *(kind.name for kind in KINDS.values() if kind.only))
+OF_NO_ONE_MOMENT = (*OBSERVED, *(kind.name for kind in KINDS.values() if kind.names))
 """What only ever grows, and what is read by name: neither is watched."""
 OLDEST_NAMESPACE = "/api/v1/namespaces/kube-system"
 """The namespace whose UID is the cluster's."""
@@ -258,7 +258,7 @@ def _read(
     if kept is not None:
         return kept, None
     try:
-        if only := KINDS[kind].only:
+        if only := KINDS[kind].names:
             return _read_named(server, kind, sorted(only))
         return _read_what_may_be(server, kind, namespace, fields)
     except LeftOutError as error:

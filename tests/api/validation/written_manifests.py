@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kschedctl.api.validation.manifests import KINDS, errors
+from kschedctl.api.validation.manifests import KINDS, validate_manifest
 from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import without_nulls
 
@@ -46,4 +46,4 @@ def refused(manifest: Json, **options: bool) -> list[str]:
     """What the API server says of it."""
     document = without_nulls(deepcopy(manifest))
     found = msgspec.convert(document, KINDS[manifest["kind"]])
-    return [str(error) for error in errors(manifest["kind"], found, ValidationOptions(**options))]
+    return [str(error) for error in validate_manifest(manifest["kind"], found, ValidationOptions(**options))]

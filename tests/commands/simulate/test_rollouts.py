@@ -9,8 +9,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.changed_workloads import first_to_go
-from kschedctl.replay.controllers.rollout_limits import share
+from kschedctl.replay.controllers.plan_change import rank_for_removal
+from kschedctl.replay.controllers.workload_change import resolve_share
 
 HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
 
@@ -69,8 +69,8 @@ def test_the_pods_that_a_rollout_does_not_create() -> None:
 
 
 def test_percentages_round_surge_up_and_the_missing_down() -> None:
-    assert [share("25%", number, up=True) for number in (1, 3, 4, 10)] == [1, 1, 1, 3]
-    assert [share("25%", number, up=False) for number in (1, 3, 4, 10)] == [0, 0, 1, 2]
+    assert [resolve_share("25%", number, round_up=True) for number in (1, 3, 4, 10)] == [1, 1, 1, 3]
+    assert [resolve_share("25%", number, round_up=False) for number in (1, 3, 4, 10)] == [0, 0, 1, 2]
     with pytest.raises(InputError, match="a valid percent string must be a numeric string") as caught:
         run([node("n1")], web(1, strategy=rolling("some", 1)), rollout=True)
     assert caught.value.where == "Deployment d/web"
@@ -110,7 +110,7 @@ def test_who_is_given_up_first() -> None:
     some[6]["metadata"]["creationTimestamp"] = "2024-06-01T00:00:00Z"
     some[4]["status"]["conditions"] = []
     some[7]["status"] = {"phase": "Pending"}
-    found = first_to_go(Cluster.from_objects(some).pods)
+    found = rank_for_removal(Cluster.from_objects(some).pods)
     assert [each.metadata.name for each in found] == ["idle", "starting", "e", "a", "b", "young", "c", "d"]
 
 

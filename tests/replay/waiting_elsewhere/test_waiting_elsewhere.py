@@ -10,7 +10,7 @@ import kschedctl
 from kschedctl.api.operator_resources import count_pods, may_create_pods
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.commands.explain.pending_report import PendingPods
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
 
 Json = dict[str, Any]
 KAFKA: Json = {

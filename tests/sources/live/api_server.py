@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from kschedctl.api.kinds import KINDS, kind_in_api, plural
+from kschedctl.api.kinds import KINDS, get_api_kind, pluralize_kind
 from kschedctl.sources.live.lists import paths
 
 TLS = Path(__file__).parent / "tls"
@@ -131,10 +131,12 @@ def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
 
 def listing(objects: Iterable[Mapping[str, Any]]) -> Answer:
     """The objects in the lists of their kinds, others empty; a server of 1.36.2 in which nothing changes."""
-    lists = {path: (kind_in_api(kind), list[Any]()) for kind in KINDS for path in paths(kind)}
+    lists = {path: (get_api_kind(kind), list[Any]()) for kind in KINDS for path in paths(kind)}
     for each in objects:
         version = each["apiVersion"]
-        lists[f"/{'apis' if '/' in version else 'api'}/{version}/{plural(each['kind']).lower()}"][1].append(each)
+        lists[f"/{'apis' if '/' in version else 'api'}/{version}/{pluralize_kind(each['kind']).lower()}"][1].append(
+            each
+        )
 
     def answer(path: str, query: dict[str, str]) -> Response | None:
         if "watch" in query:

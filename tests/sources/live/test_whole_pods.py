@@ -14,7 +14,7 @@ from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import load
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.extenders.recording import Recorder
 from kschedctl.sources.extenders.whole_pods import PodExtras, WholePods
@@ -54,6 +54,6 @@ def test_a_pod_of_a_live_cluster(
         cluster = load(source)
         pod = cluster.pod("lab", "p01-cpu")
         assert pod is not None
-        remember(recorder, [AskedPod(Scheduler(cluster), pod)], Inquiry(cluster), source)
+        remember(recorder, [TargetPod(Scheduler(cluster), pod)], Inquiry(cluster), source)
         assert (PATH in api.paths()) is bool(extenders)
     assert recorder.known == (known if extenders else {})

@@ -10,7 +10,7 @@ import numpy as np
 
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
 from kschedctl.api.objects import Event
-from kschedctl.api.observed.events import assigned, first_time, reporter
+from kschedctl.api.observed.events import first_seen, get_reporter, parse_assignment
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import DifferentSetting, ServedName, WorkingInstance
@@ -58,10 +58,10 @@ def _placed(events: Iterable[Event]) -> Mapping[str, Sequence[Event]]:
     """Name of a scheduler -> the events of the pods that it placed, in the order of time."""
     by_name: dict[str, list[Event]] = {}
     for event in events:
-        if assigned(event) is not None and reporter(event):
-            by_name.setdefault(reporter(event), []).append(event)
+        if parse_assignment(event) is not None and get_reporter(event):
+            by_name.setdefault(get_reporter(event), []).append(event)
     for placed in by_name.values():
-        placed.sort(key=first_time)
+        placed.sort(key=first_seen)
     return by_name
 
 
@@ -71,7 +71,7 @@ def _instances(placed: Sequence[Event]) -> tuple[WorkingInstance, ...]:
         if event.reporting_instance:
             by_instance.setdefault(event.reporting_instance, []).append(event)
     return tuple(
-        WorkingInstance(instance=name, placed=len(own), first=first_time(own[0]), last=first_time(own[-1]))
+        WorkingInstance(instance=name, placed=len(own), first=first_seen(own[0]), last=first_seen(own[-1]))
         for name, own in by_instance.items()
     )
 

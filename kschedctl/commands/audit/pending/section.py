@@ -26,7 +26,7 @@ from kschedctl.commands.explain.waiting import (
 from kschedctl.commands.explain.waiting_report import LastWords
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, judged
 from kschedctl.replay.unknown import MESSAGE, together
-from kschedctl.replay.waiting_elsewhere.find import find_waiting_elsewhere, namespace_of, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, namespace_of, unread_elsewhere
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state

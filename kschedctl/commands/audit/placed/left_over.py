@@ -9,7 +9,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Rows
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import is_refusal
+from kschedctl.api.observed.events import is_kubelet_rejection
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.placed.report import OrphanedPods, RefusedPods, SharedDevice
@@ -31,14 +31,16 @@ def refused(cluster: Cluster) -> Iterator[RefusedPods]:
 
 
 def _is_refused(template: Pod) -> bool:
-    return template.status.phase == "Failed" and is_refusal(template.status.reason)
+    return template.status.phase == "Failed" and is_kubelet_rejection(template.status.reason)
 
 
 def _gone(cluster: Cluster) -> Counter[str]:
     """How many pods that are no longer there were refused, by reason."""
     names = {(event.reason, event.involved_object.namespace, event.involved_object.name) for event in cluster.events}
     return Counter(
-        reason for reason, *key in names if is_refusal(reason) and cluster.pods.find_row(key[0], key[1]) is None
+        reason
+        for reason, *key in names
+        if is_kubelet_rejection(reason) and cluster.pods.find_row(key[0], key[1]) is None
     )
 
 

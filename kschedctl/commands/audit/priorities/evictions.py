@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import PREEMPTED, last_time, times_seen
+from kschedctl.api.observed.events import PREEMPTED, count_occurrences, last_seen
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.priorities.report import ExposedWorkload, PreemptedWorkload
@@ -99,7 +99,7 @@ def _victims(cluster: Cluster) -> Iterator[PreemptedPod]:
         about = event.involved_object
         if event.reason == PREEMPTED and about.kind in ("", "Pod"):
             reported.add((about.namespace, about.name))
-            yield PreemptedPod(about.namespace, about.name, times_seen(event), last_time(event))
+            yield PreemptedPod(about.namespace, about.name, count_occurrences(event), last_seen(event))
     for row in cluster.pods.find_rows(_is_preempted).tolist():
         pod = cluster.pods[row]
         if (pod.metadata.namespace, pod.metadata.name) not in reported:

@@ -20,11 +20,10 @@ from kschedctl.commands.audit.sampling.report import (
     SamplingSetting,
 )
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.asked_pod import AskedPod
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.doubts import not_replayed
 from kschedctl.replay.parallel import UNSEEN, Progress
-from kschedctl.replay.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds, unread
+from kschedctl.replay.unknown import IN_SIMULATIONS, not_replayed, of_cluster, unknown_kinds, unread
 from kschedctl.reports.not_created import refused
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
 from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
@@ -134,7 +133,7 @@ class PodKind(NamedTuple):
     pods: int = 1
 
 
-def named_kinds(asked: Iterable[AskedPod]) -> list[PodKind]:
+def named_kinds(asked: Iterable[TargetPod]) -> list[PodKind]:
     """The kinds of pods that are asked about, or that stand for workloads."""
     return [
         PodKind(asked_pod.scheduler, made_again(asked_pod.pod), str(find_owner(asked_pod.pod))) for asked_pod in asked
@@ -222,7 +221,7 @@ def usual_costs(
 
 
 def costs_of_named(
-    scheduler: Scheduler, asked: Iterable[AskedPod], *, limits: SamplingLimits = USUAL, progress: Progress = UNSEEN
+    scheduler: Scheduler, asked: Iterable[TargetPod], *, limits: SamplingLimits = USUAL, progress: Progress = UNSEEN
 ) -> SamplingCosts:
     """What sampling costs the pods that are asked about; those that are never created cost nothing."""
     asked = list(asked)

@@ -121,7 +121,7 @@ AF_NOBODY = Rule(
 
 def _absent(context: LintContext, workload: Workload, term: Term) -> bool:
     """Whether others of the namespaces of the term are here, but none that it selects."""
-    if term.selects_itself or term.selector.nothing or not term.namespace_selector.nothing:
+    if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False
     others = [
         any(w is not workload and context.variants.together(w.subject, workload.subject) for w in of_namespace)
@@ -134,7 +134,7 @@ def _absent(context: LintContext, workload: Workload, term: Term) -> bool:
 def elsewhere(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads if context.cluster is None else ():
         for term in required_terms(workload):
-            own = term.namespaces == {workload.namespace} and term.namespace_selector.nothing
+            own = term.namespaces == {workload.namespace} and term.namespace_selector.matches_nothing
             if not own or term.selects_itself or context.selected(workload.namespace, term.selector):
                 continue
             others = [

@@ -88,7 +88,7 @@ def target_absent(context: LintContext) -> Iterator[Problem]:
                 w.selected_by(term.selector) and w.namespace in namespaces for w in context.workloads
             ):
                 continue
-            if facts.view.pods.matching(term.selector, namespaces).any() or term.selector.nothing:
+            if facts.view.pods.matching(term.selector, namespaces).any() or term.selector.matches_nothing:
                 continue
             if context.others_own(namespaces):
                 continue

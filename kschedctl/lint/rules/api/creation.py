@@ -93,7 +93,7 @@ def _validate(subject: Subject, context: LintContext) -> Iterator[Problem]:
     if subject.kind in around_pods.KINDS:
         errors = around_pods.validate_object(subject.kind, manifest)
     else:
-        errors = manifests.errors(subject.kind, manifest, context.validation_options)
+        errors = manifests.validate_manifest(subject.kind, manifest, context.validation_options)
 
     ignored: set[Path] = set()
     if subject.api_version in _VERSIONS_WITH_DEFAULT_SELECTOR:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kschedctl.api.api_versions import ApiVersion, is_custom_api
 from kschedctl.api.json_values import JsonObject, field_at
-from kschedctl.api.kinds import BY_KIND, versions_of
+from kschedctl.api.kinds import LIFECYCLES, list_expiring_versions
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, SetField
@@ -18,7 +18,7 @@ from kschedctl.scheduler.configuration.version_fields import unread
 
 def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
     """Find API versions and fields that the linted version does not serve yet, or only behind a feature gate."""
-    for subject, version in _iter_temporary_versions(context):
+    for subject, version in _iter_expiring_versions(context):
         if absence := _describe_absence(version, subject.kind, context):
             yield _build_version_problem(subject, f"{version.name} {absence}", context.gates.minor)
     for subject in context.subjects:
@@ -48,7 +48,7 @@ def _describe_absence(version: ApiVersion, kind: str, context: LintContext) -> s
         return ""
     if context.gates.overrides and context.gates.overrides.get(version.gate):
         return ""
-    default = [served for served in versions_of(kind) if served.is_served_by_default]
+    default = [served for served in list_expiring_versions(kind) if served.is_served_by_default]
     if any(served.exists_in(minor) for served in default):
         return f"is off by default in 1.{minor}"
     if default:
@@ -59,7 +59,7 @@ def _describe_absence(version: ApiVersion, kind: str, context: LintContext) -> s
 def _raise_version(problem: Problem) -> FieldEdit | None:
     """Return the edit that writes the version's successor, or None if both differ in more than their name."""
     subject = problem.subject
-    version = BY_KIND.get((subject.api_version, subject.kind))
+    version = LIFECYCLES.get((subject.api_version, subject.kind))
     if version is None or (subject.api_version, subject.kind) not in _SAME_SCHEMA:
         return None
     selector = (field_at(subject.document, "spec", "selector", part) for part in ("matchLabels", "matchExpressions"))
@@ -83,7 +83,7 @@ _SAME_SCHEMA = {
 
 def find_removed_versions(context: LintContext) -> Iterator[Problem]:
     """Find objects in an API version that the linted version no longer serves."""
-    for subject, version in _iter_temporary_versions(context):
+    for subject, version in _iter_expiring_versions(context):
         if version.is_removed_in(context.gates.minor):
             yield _build_lifecycle_problem(subject, version, context.gates.minor)
 
@@ -103,7 +103,7 @@ API_VERSION_REMOVED = Rule(
 def find_deprecated_versions(context: LintContext) -> Iterator[Problem]:
     """Find objects in an API version that the linted version serves and a later one will not."""
     minor = context.gates.minor
-    for subject, version in _iter_temporary_versions(context):
+    for subject, version in _iter_expiring_versions(context):
         if version.describe_lifecycle(minor) and not version.is_removed_in(minor):
             yield _build_lifecycle_problem(subject, version, minor)
 
@@ -120,10 +120,10 @@ API_VERSION_DEPRECATED = Rule(
 )
 
 
-def _iter_temporary_versions(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
+def _iter_expiring_versions(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
     """Yield the linted objects whose API version some release of Kubernetes does not serve, with that API version."""
     for subject in context.subjects:
-        version = BY_KIND.get((subject.api_version, subject.kind))
+        version = LIFECYCLES.get((subject.api_version, subject.kind))
         if version is not None:
             yield subject, version
 
@@ -139,10 +139,10 @@ def _build_version_problem(subject: Subject, message: str, minor: int, successor
     """Build a problem at apiVersion, with the served version to write instead, if there is one."""
     served = {
         version.name: version
-        for version in versions_of(subject.kind)
+        for version in list_expiring_versions(subject.kind)
         if version.exists_in(minor) and not version.describe_lifecycle(minor)
     }
-    if (successor, subject.kind) in BY_KIND and successor not in served:
+    if (successor, subject.kind) in LIFECYCLES and successor not in served:
         successor = ""
     name = successor or next(reversed(served), "")
     if not name:

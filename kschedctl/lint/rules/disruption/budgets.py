@@ -292,7 +292,7 @@ def _budgets_of(context: LintContext) -> dict[Workload, list[TypedObject[PodDisr
     for item in context.known_items(PodDisruptionBudget):
         budget = item.value
         selector = compiled(budget.spec.selector)
-        if selector is not None and not selector.nothing:
+        if selector is not None and not selector.matches_nothing:
             for workload in context.selected(budget.metadata.namespace or "default", selector):
                 budgets.setdefault(workload, []).append(item)
     return budgets

@@ -44,7 +44,7 @@ TS_NO_SELECTOR = Rule(
 def empty_selector(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
-        if selector is not None and selector.empty and not constraint.match_label_keys:
+        if selector is not None and selector.selects_everything and not constraint.match_label_keys:
             message = "an empty labelSelector counts no pods; since 1.38 all: pods that schedule today may wait then"
             yield workload.problem((*path, "labelSelector"), message)
 

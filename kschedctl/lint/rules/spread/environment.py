@@ -157,7 +157,7 @@ def already_violated(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for spread in hard_spreads(context):
         selector = compiled(spread.constraint.label_selector)
-        if selector is None or selector.empty:  # counts none: ts-no-selector, ts-empty-selector
+        if selector is None or selector.selects_everything:  # counts none: ts-no-selector, ts-empty-selector
             continue
         if spread.constraint.match_label_keys or not spread.counted.any():
             continue

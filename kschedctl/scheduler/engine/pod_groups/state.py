@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Rows
-from kschedctl.api.kinds import first_minor
+from kschedctl.api.kinds import find_first_minor
 from kschedctl.api.objects import AnyGroup, PodGroup
 from kschedctl.api.priority import find_priority_class
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -34,7 +34,7 @@ class PodGroupState(NamedTuple):
 
 def placed_in_groups(gates: FeatureGates) -> bool:
     """Whether pods of a group are placed together: by gate GenericWorkload, in versions that have PodGroups."""
-    return gates.minor >= first_minor("PodGroup") and gates.enabled("GenericWorkload")
+    return gates.minor >= find_first_minor("PodGroup") and gates.enabled("GenericWorkload")
 
 
 def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:

@@ -85,7 +85,7 @@ def standing_of(view: Fork, key: GroupKey, *, as_groups: bool) -> GroupStanding:
     With groups of groups it is the root whose priority counts, and the highest that goes as a whole.
     """
     above = list(ancestry(view, key))
-    together = [at for at, group in above if group.spec.disrupted_together]
+    together = [at for at, group in above if group.spec.is_disrupted_together]
     if not above or not (as_groups or together):
         return GroupStanding(None, None)
     return GroupStanding(group_priority(above[-1][1], view), together[-1] if together else None)

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Position, Rows
-from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import PodDisruptionBudget, PodDisruptionBudgetSpec
 from kschedctl.scheduler.engine.preemption.candidates import Positions, turn
 from kschedctl.snapshot.fork import Fork
@@ -54,7 +54,7 @@ class Budgets:
         if number not in self._of:
             labelled = bool(self.view.pods.infos[number].labels)
             self._of[number] = tuple(
-                name for name in self._about(number) if labelled and not self._selector(name).empty
+                name for name in self._about(number) if labelled and not self._selector(name).selects_everything
             )
         return self._of[number]
 
@@ -87,7 +87,7 @@ class Budgets:
 
     def _protected(self, budget: str) -> Bools:
         """(T,): those that it protects from preemption."""
-        if self._selector(budget).empty:
+        if self._selector(budget).selects_everything:
             return np.zeros(len(self.view.pods.infos), np.bool_)
         return self.selected(budget) & self.view.pods.labelled
 
@@ -202,6 +202,6 @@ def spare(pdb: PodDisruptionBudget) -> int:
 
 def _selector_of(spec: PodDisruptionBudgetSpec) -> Selector:
     try:
-        return from_label_selector(spec.selector)
+        return selector_from_api(spec.selector)
     except SelectorError:
         return NOTHING

@@ -16,10 +16,11 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.labels import aggregate
+from kschedctl.api.labels import format_aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import histogram
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.extenders import call_extenders
@@ -141,7 +142,7 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
         if allowed is not None:
             return self._hope(cycle, allowed, report)
         if errors := run.errors(cycle.view.nodes.names):
-            return PostFilterResult(self._status(Code.ERROR, aggregate(errors)), report=report)
+            return PostFilterResult(self._status(Code.ERROR, format_aggregate(errors)), report=report)
         message = histogram(len(cycle.view.nodes), run.told_counts(selection, kept=bool(wanted)))
         return PostFilterResult(self._status(Code.UNSCHEDULABLE, message), report=report)
 
@@ -197,3 +198,10 @@ def potential_nodes(cycle: Cycle) -> Bools:
     for row, status in cycle.told.items():
         refused[row] = status.code is Code.UNSCHEDULABLE
     return refused
+
+
+def takes_back(outcome: PostFilterOutcome) -> bool:
+    """Whether PostFilter took back what the pod was promised: preemption was tried, and helps nowhere."""
+    reports = [result.report for result in outcome.results.values()]
+    tried = any(isinstance(report, Preemption) and report.eligible for report in reports)
+    return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)

@@ -101,7 +101,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        from kschedctl.scheduler.plugins.dynamic_resources.noted_changes import NOTED  # noqa: PLC0415 - for few versions
+        from kschedctl.scheduler.plugins.dynamic_resources.version_changes import NOTED  # noqa: PLC0415 - for few versions
 
         return NOTED
 

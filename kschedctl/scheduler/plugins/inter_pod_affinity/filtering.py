@@ -118,7 +118,7 @@ def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], Fact]:
                 return TopologyLabelMissing(term.topology_key)
             if state.affinity.counts[term.topology_key][column.codes[row]] <= 0:
                 value = column.values[column.codes[row]]
-                selector = None if term.selector.nothing else str(term.selector)
+                selector = None if term.selector.matches_nothing else str(term.selector)
                 return NoPodToJoin(selector, term.topology_key, value)
         return NoPodForAllTerms()
 

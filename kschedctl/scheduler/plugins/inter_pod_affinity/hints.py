@@ -143,7 +143,7 @@ def _all_of(terms: Sequence[AffinityTerm]) -> str:
 
 
 def _where(term: AffinityTerm) -> str:
-    if term.namespace_selector.empty:
+    if term.namespace_selector.selects_everything:
         return " in any namespace"
     by_labels = ["one selected by its labels"] if term.by_namespace_labels else []
     return f" in namespace {listed([*sorted(term.namespaces), *by_labels], 'or')}"

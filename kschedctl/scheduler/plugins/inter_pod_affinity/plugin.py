@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from functools import partial
 from typing import ClassVar, Self
 
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.labels import aggregate
+from kschedctl.api.labels import format_aggregate
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import (
     PRE_SCORE_SKIP,
@@ -70,12 +71,21 @@ from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 EXISTING = "existing"
 """The name of what pods that run have against a pod."""
 TERMS = ("required_affinity", "required_anti_affinity", "preferred_affinity", "preferred_anti_affinity")
-TAKEN = ByVersion(
+
+
+class ExcludingSelectorScope(StrEnum):
+    """The namespaces whose pods match a term with a namespaceSelector that only excludes."""
+
+    SELECTED_NAMESPACES = "those of the namespaces that it selects"
+    EVERY_NAMESPACE = "those of every namespace"
+
+
+EXCLUDING_SELECTOR_SCOPE = ByVersion(
     "whose pods a namespaceSelector of the pod's own terms takes that only excludes",
     (
-        ("", "those of the namespaces that it selects"),
-        ("1.34", "those of every namespace"),
-        ("1.37", "those of the namespaces that it selects"),
+        ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
+        ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),
+        ("1.37", ExcludingSelectorScope.SELECTED_NAMESPACES),
     ),
     "#132457, #138198 (of which #141563 takes the fix alone back to older versions)",
 )
@@ -110,7 +120,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         hints.COMPARES_NODES,
         hints.CHECKS_BOTH_WAYS,
         hints.ANY_IS_MET,
-        TAKEN,
+        EXCLUDING_SELECTOR_SCOPE,
     )
     hints_since = 31
     without = "affinity and anti-affinity between pods are ignored"
@@ -135,7 +145,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     @classmethod
     def make(cls, args: InterPodAffinityArgs, gates: FeatureGates) -> Self:
-        return cls(args, as_documented=TAKEN.at(gates.release) == TAKEN.steps[0][1])
+        scope = EXCLUDING_SELECTOR_SCOPE.at(gates.release)
+        return cls(args, as_documented=scope is ExcludingSelectorScope.SELECTED_NAMESPACES)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
@@ -153,7 +164,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
         if errors := info.affinity_errors:
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {format_aggregate(errors)}",)))
         affinity = self._unrolled(info.required_affinity, view)
         anti_affinity = self._unrolled(info.required_anti_affinity, view)
         existing = TopologyCounts.of(EXISTING, info, view, partial(_weights_against, info, view))
@@ -194,7 +205,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors:
-            raise PluginError(f"failed to parse pod: {aggregate(errors)}")
+            raise PluginError(f"failed to parse pod: {format_aggregate(errors)}")
         matches, weights = self._kept_weights(info, view)
         matched = TopologyCounts.of(self._own("matches"), info, view, lambda: matches)
         if (matched if own else matched.as_listed(partial(_with_terms, view), view)).empty:
@@ -266,7 +277,7 @@ def _own_terms(info: PodInfo) -> Iterator[AffinityTerm]:
 
 def _excludes(term: AffinityTerm) -> bool:
     """Whether its namespaceSelector says only which namespaces are not meant."""
-    return not term.namespace_selector.empty and term.namespace_selector.matches({})
+    return not term.namespace_selector.selects_everything and term.namespace_selector.matches({})
 
 
 def _with_terms(view: Fork, *of: str) -> Bools:

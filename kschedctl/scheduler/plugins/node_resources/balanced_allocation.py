@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from functools import partial
 from typing import ClassVar, Self
 
@@ -40,9 +41,17 @@ CRASH = (
     " selectors (nil CEL cache); its scores here are what they should be"
 )
 
-FORMULA = ByVersion(
+
+class ScoredBalance(StrEnum):
+    """The balance of a node that NodeResourcesBalancedAllocation scores."""
+
+    WITH_POD = "balance with the pod"
+    COMPARED = "balance with the pod beside that without it"
+
+
+SCORED_BALANCE = ByVersion(
     "what NodeResourcesBalancedAllocation scores",
-    (("", "balance with the pod"), ("1.36", "balance with the pod beside that without it")),
+    (("", ScoredBalance.WITH_POD), ("1.36", ScoredBalance.COMPARED)),
     "#135573",
 )
 BEST_EFFORT = ByVersion(
@@ -80,7 +89,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, AskedAmounts]):
 
     name = "NodeResourcesBalancedAllocation"
     changed = (
-        FORMULA,
+        SCORED_BALANCE,
         BEST_EFFORT,
     )
     default_weight = 1
@@ -94,7 +103,8 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, AskedAmounts]):
         version: KubeVersion = VERIFIED,
     ) -> None:
         self.resources, self.features = args.resources, features
-        self.compares, self.best_effort = "without" in FORMULA.at(version), BEST_EFFORT.at(version)
+        self.compares = SCORED_BALANCE.at(version) is ScoredBalance.COMPARED
+        self.best_effort = BEST_EFFORT.at(version)
 
     @classmethod
     def make(cls, args: NodeResourcesBalancedAllocationArgs, gates: FeatureGates) -> Self:

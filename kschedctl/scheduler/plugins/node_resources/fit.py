@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from kschedctl.api import resource_names as names
-from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.arrays import Row, Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import AnyGroup
+from kschedctl.api.pod_requests import is_resize_deferred, revert_resize
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import format_amount, is_dra_extended
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
@@ -51,12 +52,11 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
 )
 from kschedctl.scheduler.plugins.helper.signing import signed_resources
 from kschedctl.scheduler.plugins.node_resources import hints
-from kschedctl.scheduler.plugins.node_resources.deferred_resizes import deferred_resizes
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
+from kschedctl.scheduler.plugins.node_resources.facts import DeferredResize, Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.own_rows import NodeView, of_all_nodes
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing
 
@@ -249,3 +249,38 @@ def _adds_up(view: Fork) -> bool:
     """Whether no number of pods requests less than none, or more than int64 holds."""
     least, most = int(view.requests.min(initial=0)), int(view.requests.max(initial=0))
     return least >= 0 and most * MOST_PODS <= INT64_MAX
+
+
+class ResizeAmounts(NamedTuple):
+    """What pods of one PodInfo reserve and run with, by resource: millicores of cpu, bytes, or counts."""
+
+    reserved: dict[str, int]
+    running: dict[str, int]
+
+
+def deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredResize, ...]:
+    """Return the deferred resizes on a node that reserve more of the resource than is used, the largest gap first.
+
+    Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
+    """
+    fork, node = of_all_nodes(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
+    by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _amounts_by_info(fork))
+    if not by_info:
+        return ()
+    resizes = [
+        DeferredResize(fork.pods.objects[position].key, amounts.reserved[resource], amounts.running.get(resource, 0))
+        for position in fork.pods_on(node)
+        if (amounts := by_info.get(int(fork.pods.info[position]))) and resource in amounts.reserved
+    ]
+    unused = [resize for resize in resizes if resize.reserved > resize.running]
+    return tuple(sorted(unused, key=lambda resize: resize.running - resize.reserved))
+
+
+def _amounts_by_info(view: Fork) -> dict[int, ResizeAmounts]:
+    """Return the amounts for each number of a PodInfo whose pods have a deferred resize."""
+    by_info = {}
+    for number in np.flatnonzero(view.pods.distinct.where_alike(is_resize_deferred)).tolist():
+        info = view.pods.infos[number]
+        reverted = PodInfo(revert_resize(info.pod), info.options)
+        by_info[number] = ResizeAmounts(info.requests, reverted.requests)
+    return by_info

@@ -31,8 +31,9 @@ from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     attachable_volumes,
     node_attachments,
 )
-from kschedctl.scheduler.plugins.node_volume_limits.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.node_limits import (
+    DriverLimit,
+    TooManyVolumes,
     csi_limit_resource,
     node_limits,
     nodes_with_limits,

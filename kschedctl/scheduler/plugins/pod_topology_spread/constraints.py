@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.labels import Requirement, Selector, from_label_selector, from_set, selector
+from kschedctl.api.labels import Requirement, Selector, build_selector, selector_from_api, selector_from_set
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import default_selector
@@ -68,7 +68,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         if not constraints:
             return []
         default = default_selector(info, view.objects)
-        return [] if default.empty else [c._replace(selector=default) for c in constraints]
+        return [] if default.selects_everything else [c._replace(selector=default) for c in constraints]
 
     def _complete(
         self, constraints: Sequence[TopologySpreadConstraint], info: PodInfo, action: str
@@ -88,13 +88,13 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         ]
 
     def _selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
-        chosen = from_label_selector(constraint.label_selector)
+        chosen = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
         own = {key: info.labels[key] for key in keys if key in info.labels}
-        if not own or chosen.nothing:
+        if not own or chosen.matches_nothing:
             return chosen
-        requirements: tuple[Requirement, ...] = (*from_set(own).requirements, *chosen.requirements)
-        return selector(requirements)
+        requirements: tuple[Requirement, ...] = (*selector_from_set(own).requirements, *chosen.requirements)
+        return build_selector(requirements)
 
     def included(self, constraint: SpreadConstraint, info: PodInfo, view: Fork) -> Bools:
         """(N,): the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""

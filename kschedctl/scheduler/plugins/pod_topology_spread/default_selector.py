@@ -5,7 +5,14 @@ Upstream: pkg/scheduler/framework/plugins/helper/spread.go (v1.36).
 
 from __future__ import annotations
 
-from kschedctl.api.labels import Requirement, Selector, SelectorError, from_label_selector, from_set, selector
+from kschedctl.api.labels import (
+    Requirement,
+    Selector,
+    SelectorError,
+    build_selector,
+    selector_from_api,
+    selector_from_set,
+)
 from kschedctl.api.objects import OwnerReference, Service
 from kschedctl.api.ownership import find_controller
 from kschedctl.snapshot.indexes import ClusterObjects
@@ -24,11 +31,11 @@ def default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
         labels.update(service.spec.selector)
     owner = find_controller(info.pod.metadata)
     if owner is None:
-        return from_set(labels)
+        return selector_from_set(labels)
     controlled = (owner.api_version, owner.kind) == ("v1", "ReplicationController")
     if controlled and (controller := objects.named(owner.kind, info.namespace, owner.name)) is not None:
         labels.update(controller.spec.selector)
-    return selector((*from_set(labels).requirements, *_owner_requirements(info, owner, objects)))
+    return build_selector((*selector_from_set(labels).requirements, *_owner_requirements(info, owner, objects)))
 
 
 def selecting_kinds(info: PodInfo) -> tuple[str, ...]:
@@ -52,6 +59,6 @@ def _owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterOb
         return ()
     workload = objects.named(owner.kind, info.namespace, owner.name)
     try:
-        return from_label_selector(workload.spec.selector).requirements if workload is not None else ()
+        return selector_from_api(workload.spec.selector).requirements if workload is not None else ()
     except SelectorError:
         return ()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.labels import EVERYTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.labels import EVERYTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     ClassVolumes,
@@ -118,7 +118,7 @@ def _check(claim: PersistentVolumeClaim, attributes_class: bool) -> Selector:
             "when the feature-gate VolumeAttributesClass is disabled"
         )
     try:
-        return EVERYTHING if claim.spec.selector is None else from_label_selector(claim.spec.selector)
+        return EVERYTHING if claim.spec.selector is None else selector_from_api(claim.spec.selector)
     except SelectorError as error:
         problem = f"error creating internal label selector for claim: {claim_key(claim)}: {error.what}"
         raise MatchingError(problem) from None

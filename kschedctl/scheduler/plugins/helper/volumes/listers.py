@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.api_object import ApiObject
 from kschedctl.api.arrays import Rows
-from kschedctl.api.labels import NOTHING, SelectorError, from_label_selector
+from kschedctl.api.labels import NOTHING, SelectorError, selector_from_api
 from kschedctl.api.objects import (
     CSIDriver,
     CSIStorageCapacity,
@@ -85,7 +85,7 @@ class StoragePool(NamedTuple):
             for text in (capacity.capacity, capacity.maximum_volume_size)
         )
         try:
-            access = topology.selected(from_label_selector(capacity.node_topology))
+            access = topology.selected(selector_from_api(capacity.node_topology))
         except SelectorError:
             access = topology.selected(NOTHING)
         return cls(capacity, free if largest is None else largest, free or 0, np.flatnonzero(access))

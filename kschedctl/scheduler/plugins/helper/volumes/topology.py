@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
-from kschedctl.api.labels import IN, Requirement, Selector, requirement_errors, selector
+from kschedctl.api.labels import IN, Requirement, Selector, build_selector, validate_requirement
 from kschedctl.api.node_selector import compile_node_selector
 from kschedctl.api.objects import TopologySelectorTerm, VolumeNodeAffinity
 from kschedctl.snapshot.nodes import NodeColumns
@@ -51,13 +51,13 @@ class Topology:
         alternatives = []
         for term in terms:
             requirements = [Requirement(r.key, IN, r.values) for r in term.match_label_expressions]
-            if requirements and not any(requirement_errors(r.key, r.operator, r.values) for r in requirements):
-                alternatives.append(selector(requirements))
+            if requirements and not any(validate_requirement(r.key, r.operator, r.values) for r in requirements):
+                alternatives.append(build_selector(requirements))
         return self._any(alternatives)
 
     def selected(self, wanted: Selector) -> Bools:
         """(N,): the nodes whose labels the selector matches."""
-        mask = np.full(len(self.nodes), not wanted.nothing)
+        mask = np.full(len(self.nodes), not wanted.matches_nothing)
         for requirement in wanted.requirements:
             mask &= self._met(requirement)
         return mask

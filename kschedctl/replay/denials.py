@@ -1,10 +1,4 @@
-"""What the API server would not create: pods, and what makes pods, that somebody wrote and that go to a cluster.
-
-Beside validation these are the admission plugins NamespaceLifecycle and, of bare pods, RuntimeClass; PriorityClasses
-are in kschedctl.api.priority, and what controllers are told in kschedctl.replay.controllers.admissions. Upstream:
-staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go and
-plugin/pkg/admission/runtimeclass/admission.go (v1.36); the first words are kubectl's.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -24,7 +18,7 @@ from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, written
-from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
+from kschedctl.api.validation.manifests import KINDS, iter_pod_templates, validate_manifest
 from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.workloads import identity
 from kschedctl.cluster import Cluster, describe, without_nulls
@@ -99,9 +93,9 @@ def refusals(
     kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
     goes_to = meta.namespace or namespace or DEFAULT_NAMESPACE
     wrong = [*_missing_namespace(goes_to, cluster)] if admission else []
-    faults = errors(kind, obj, _options(cluster))
+    faults = validate_manifest(kind, obj, _options(cluster))
     wrong += [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
-    for template, path in pod_templates(kind, obj) if admission or kind != "Pod" else ():
+    for template, path in iter_pod_templates(kind, obj) if admission or kind != "Pod" else ():
         wrong += _of_pod(template, path, obj, kind, cluster, faultless=not faults)
     return wrong
 
@@ -135,7 +129,7 @@ def _of_pod(
         name, so = f"{meta.name or meta.generate_name}-", f'The {kind} "{meta.name}" is accepted, but not its pods: '
         labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
         made = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
-        for error in errors("Pod", made, _options(cluster)):
+        for error in validate_manifest("Pod", made, _options(cluster)):
             yield Denial(f'{so}Pod "{name}" is invalid: {error}', (*path, *error.field))
 
 

@@ -1,7 +1,4 @@
-"""What makes pods in a cluster: whose it is itself, and how many pods it wants and has.
-
-Upstream: pkg/controller/{replicaset,statefulset,daemon,job,deployment,cronjob} (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests of workloads that the cluster has already: which pods stay, which go and which come.
+"""The plan by which an applied workload's pods change: which pods stay, which go and which come.
 
 Upstream: pkg/controller/{replicaset,statefulset,daemon}, pkg/controller/deployment/util (v1.36).
 """
@@ -29,58 +29,59 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.rollout_limits import Change, ordinal, set_pace, slot
+from kschedctl.replay.controllers.workload_change import WorkloadChange, get_ordinal, get_slot, set_rollout_limits
 from kschedctl.replay.edits import pods_where
 from kschedctl.snapshot.node_order import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
 
 _ADDED_LABELS = frozenset(label for labels in ADDED_LABELS.values() for label in labels)
-"""What controllers add to the labels of a template."""
+"""Labels that controllers add to those of the template."""
 _COPIED_FROM_NODES = frozenset({ZONE, REGION})
 """Labels that admission copies from the node when a pod is bound. Upstream: plugin/pkg/admission/podtopologylabels."""
-NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-"""Taints that every pod is made to tolerate for a while."""
-_PHASES = {"Unknown": 1, "Running": 2}
+NOT_READY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Taints that every pod is made to tolerate for some time."""
+_PHASE_RANKS = {"Unknown": 1, "Running": 2}
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Existing:
-    """The pods of a cluster by the workload that they belong to, those aside that are leaving."""
+class ExistingPods:
+    """The pods of a cluster by workload, without pods that are being deleted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
     @cached_property
     def _bare(self) -> dict[tuple[str, str], Pod]:
+        """Return the pods without owners by namespace and name."""
         pods = pods_where(self.cluster, lambda pod: not pod.metadata.owner_references)
         return {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
 
     @cached_property
-    def _owned(self) -> list[Pod]:
-        """One pod for each owner that there is."""
+    def _one_pod_per_owner(self) -> list[Pod]:
+        """Return one pod of each owner."""
         pods: dict[object, Pod] = {}
         for pod in self.cluster.pods.templates:
             if pod.metadata.owner_references:
                 pods.setdefault((pod.metadata.namespace, pod.metadata.owner_references), pod)
         return list(pods.values())
 
-    def of(self, kind: str, namespace: str, name: str) -> list[Pod]:
-        """The pods of a workload."""
+    def pods_of(self, kind: str, namespace: str, name: str) -> list[Pod]:
+        """Return the pods of a workload."""
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
-        elif any(belongs(pod, kind, namespace, name) for pod in self._owned):
-            pods = pods_where(self.cluster, lambda pod: belongs(pod, kind, namespace, name))
+        elif any(is_pod_of(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
+            pods = pods_where(self.cluster, lambda pod: is_pod_of(pod, kind, namespace, name))
         else:
             pods = []
         return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
 
-    def sized(self, workload: Struct) -> Struct:
-        """A manifest that leaves the number of replicas to others leaves it as it is."""
+    def with_current_replicas(self, workload: Struct) -> Struct:
+        """Return the workload with its current number of pods as replicas if the manifest leaves replicas to others."""
         spec = workload.spec  # type: ignore[attr-defined]
         if getattr(spec, "replicas", 0) is not None:
             return workload
-        there = len(self.of(*identity(workload)))
-        return replace(workload, spec=replace(spec, replicas=there)) if there else workload
+        count = len(self.pods_of(*identity(workload)))
+        return replace(workload, spec=replace(spec, replicas=count)) if count else workload
 
     def current_revisions(self, workload: Struct) -> frozenset[object] | None:
         """Return the revisions whose stored template is that of the manifest; None if no template was read.
@@ -99,88 +100,99 @@ class Existing:
             return None
         stored = self.cluster.stateful_sets if isinstance(workload, StatefulSet) else self.cluster.daemon_sets
         key = (owner.namespace, owner.name)
-        found = next((obj for obj in stored if (obj.metadata.namespace, obj.metadata.name) == key), None)
-        revisions = {_revision(pod) for pod in self.of(*owner)}
-        if found is None or len(revisions) != 1 or not is_same_template(template, found.spec.template):
+        stored_workload = next((obj for obj in stored if (obj.metadata.namespace, obj.metadata.name) == key), None)
+        revisions = {_get_revision(pod) for pod in self.pods_of(*owner)}
+        if (
+            stored_workload is None
+            or len(revisions) != 1
+            or not is_same_template(template, stored_workload.spec.template)
+        ):
             return None
         return frozenset(revisions)
 
 
 def _is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
+    """Return whether the owner controls the stored workload."""
     reference = find_controller(stored.metadata)
     return reference is not None and Owner(reference.kind, stored.metadata.namespace, reference.name) == owner
 
 
-def plan(existing: Existing, workload: Struct, name: str, made: Sequence[Pod], forced: bool) -> Change:
-    """Plan how the workload comes to have the pods that were ``made`` of its manifest.
+def plan_change(
+    existing: ExistingPods, workload: Struct, name: str, created: Sequence[Pod], forced: bool
+) -> WorkloadChange:
+    """Plan how the workload gets the pods that its manifest creates.
 
-    Pods that do not differ in what scheduling reads stay, unless a rollout is ``forced``.
+    Pods that differ in nothing that scheduling reads stay, unless a rollout is ``forced``.
     """
-    old = existing.of(*identity(workload))
-    change = Change(name, note=_note(workload, name, old))
+    current = existing.pods_of(*identity(workload))
+    change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
     if isinstance(workload, Job):
-        _resize_job(change, workload, made, old)
+        _resize_job(change, workload, created, current)
         return change
     if isinstance(workload, Deployment | Replicated | ReplicationControllerManifest):
-        old = [pod for pod in old if not pod.terminated]
+        current = [pod for pod in current if not pod.terminated]
     if isinstance(workload, CronJob):
-        change.new = list(made)
-    elif isinstance(workload, Deployment) and workload.spec.paused and not old:
+        change.new = list(created)
+    elif isinstance(workload, Deployment) and workload.spec.paused and not current:
         pass
     else:
-        going = _outdated(existing, workload, made, old, forced)
-        names = {pod.key for pod in going}
-        staying = [pod for pod in old if pod.key not in names]
-        fill = _fill_slots if isinstance(workload, StatefulSet | DaemonSet | Pod) else _fill_up
-        fill(change, made, going, staying)
+        outdated = _find_outdated_pods(existing, workload, created, current, forced)
+        outdated_keys = {pod.key for pod in outdated}
+        staying = [pod for pod in current if pod.key not in outdated_keys]
+        fill = _fill_slots if isinstance(workload, StatefulSet | DaemonSet | Pod) else _fill_replicas
+        fill(change, created, outdated, staying)
     if isinstance(workload, StatefulSet):
         change.ordered = workload.spec.pod_management_policy != "Parallel"
     if forced and change.new:
         try:
-            set_pace(change, workload)
+            set_rollout_limits(change, workload)
         except InputError as error:
             raise InputError(error.what, where=name) from None
     return change
 
 
-def _note(workload: Struct, name: str, old: Sequence[Pod]) -> str:
+def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) -> str:
+    """Return a note about a suspended or paused workload or an update strategy, or an empty string."""
     match workload:
         case CronJob() | Job() if workload.spec.suspend:
             return f"{name} is suspended: it makes no pods"
         case Deployment() if workload.spec.paused:
-            return f"{name} is paused: " + ("its pods keep their template" if old else "it makes no pods")
-        case StatefulSet() | DaemonSet() if old and workload.spec.update_strategy.type == "OnDelete":
+            return f"{name} is paused: " + ("its pods keep their template" if current else "it makes no pods")
+        case StatefulSet() | DaemonSet() if current and workload.spec.update_strategy.type == "OnDelete":
             return f"{name} has the update strategy OnDelete: its pods keep their template until they are deleted"
-        case StatefulSet() if old and workload.spec.update_strategy.rolling_update.max_unavailable:
+        case StatefulSet() if current and workload.spec.update_strategy.rolling_update.max_unavailable:
             return f"{name}: maxUnavailable needs the feature gate MaxUnavailableStatefulSet, which is off by default"
     return ""
 
 
-def _resize_job(change: Change, job: Job, made: Sequence[Pod], old: Sequence[Pod]) -> None:
+def _resize_job(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:
     """Plan the pods of a Job, of which only the number can change.
 
     Upstream: manageJob in pkg/controller/job/job_controller.go (v1.36).
     """
-    active = [pod for pod in old if not pod.terminated]
-    succeeded = sum(pod.status.phase == "Succeeded" for pod in old)
-    wanted = len(made)
+    active = [pod for pod in current if not pod.terminated]
+    succeeded = sum(pod.status.phase == "Succeeded" for pod in current)
+    wanted = len(created)
     if job.spec.completions is not None:
         wanted = min(wanted, max(job.spec.completions - succeeded, 0))
     if wanted < len(active):
-        change.removed = first_to_go(active)[: len(active) - wanted]
-    leaving = {pod.key for pod in change.removed}
-    change.kept = [pod for pod in active if pod.key not in leaving]
-    taken = {pod.key for pod in old}
+        change.removed = rank_for_removal(active)[: len(active) - wanted]
+    removed_keys = {pod.key for pod in change.removed}
+    change.kept = [pod for pod in active if pod.key not in removed_keys]
+    current_keys = {pod.key for pod in current}
     indexes = {index for pod in active if (index := _completion_index(pod))}
-    free = [pod for pod in made if pod.key not in taken and _completion_index(pod) not in indexes]
+    free = [pod for pod in created if pod.key not in current_keys and _completion_index(pod) not in indexes]
     change.new = free[: max(wanted - len(change.kept), 0)]
 
 
 def _completion_index(pod: Pod) -> str:
+    """Return the completion index of a pod of an indexed Job, or an empty string."""
     return pod.metadata.labels.get("batch.kubernetes.io/job-completion-index", "")
 
 
-def _outdated(existing: Existing, workload: Struct, made: Sequence[Pod], old: Sequence[Pod], forced: bool) -> list[Pod]:
+def _find_outdated_pods(
+    existing: ExistingPods, workload: Struct, created: Sequence[Pod], candidates: Sequence[Pod], forced: bool
+) -> list[Pod]:
     """Return the pods that the controller replaces by pods of the new template.
 
     The manifest's template is compared with the stored one, as controllers do. Pods alone are compared where no
@@ -195,63 +207,74 @@ def _outdated(existing: Existing, workload: Struct, made: Sequence[Pod], old: Se
             return []
         case StatefulSet():
             first = workload.spec.ordinals.start + workload.spec.update_strategy.rolling_update.partition
-            old = [pod for pod in old if ordinal(pod) >= first]
-    if forced or not made:
-        return list(old)
+            candidates = [pod for pod in candidates if get_ordinal(pod) >= first]
+    if forced or not created:
+        return list(candidates)
     current = existing.current_revisions(workload)
     if current is not None:
-        old = [pod for pod in old if _revision(pod) not in current]
-    same: dict[object, bool] = {}
-    return [pod for pod in old if not same.setdefault(key := _revision(pod), key in same or alike(made[0], pod))]
+        candidates = [pod for pod in candidates if _get_revision(pod) not in current]
+    is_current: dict[object, bool] = {}
+    return [
+        pod
+        for pod in candidates
+        if not is_current.setdefault(
+            key := _get_revision(pod), key in is_current or is_same_to_scheduler(created[0], pod)
+        )
+    ]
 
 
-def _revision(pod: Pod) -> object:
-    """Pods of one revision are alike."""
+def _get_revision(pod: Pod) -> object:
+    """Return the key of the revision that the pod belongs to; pods of one revision have the same template."""
     labels = pod.metadata.labels
     return labels.get(TEMPLATE_HASH) or labels.get(REVISION) or pod.metadata.name
 
 
-def _fill_slots(change: Change, made: Sequence[Pod], going: Sequence[Pod], staying: Sequence[Pod]) -> None:
-    """One pod for each slot, an empty one first."""
-    wanted = {slot(pod) for pod in made}
-    change.kept = [pod for pod in staying if slot(pod) in wanted]
-    change.removed = [*going, *(pod for pod in staying if slot(pod) not in wanted)]
-    there = {slot(pod) for pod in change.kept}
-    change.new = [pod for pod in made if slot(pod) not in there]
+def _fill_slots(
+    change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
+) -> None:
+    """Keep and create one pod per slot, which is a node or an ordinal."""
+    slots = {get_slot(pod) for pod in created}
+    change.kept = [pod for pod in staying if get_slot(pod) in slots]
+    change.removed = [*outdated, *(pod for pod in staying if get_slot(pod) not in slots)]
+    kept_slots = {get_slot(pod) for pod in change.kept}
+    change.new = [pod for pod in created if get_slot(pod) not in kept_slots]
 
 
-def _fill_up(change: Change, made: Sequence[Pod], going: Sequence[Pod], staying: Sequence[Pod]) -> None:
-    """The pods that there are stay as far as they are wanted; more of them come, or the surplus goes."""
-    ranked = first_to_go(staying)
-    surplus = max(len(staying) - len(made), 0)
+def _fill_replicas(
+    change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
+) -> None:
+    """Keep as many pods as wanted, create missing ones or remove the surplus."""
+    ranked = rank_for_removal(staying)
+    surplus = max(len(staying) - len(created), 0)
     change.kept = ranked[surplus:]
-    change.removed = [*first_to_go(going), *ranked[:surplus]]
+    change.removed = [*rank_for_removal(outdated), *ranked[:surplus]]
     names = {pod.key for pod in change.kept}
-    change.new = [pod for pod in made if pod.key not in names][: len(made) - len(change.kept)]
-    if change.kept and alike(made[0], change.kept[0]):
-        change.new = [_like(change.kept[0], pod) for pod in change.new]
+    change.new = [pod for pod in created if pod.key not in names][: len(created) - len(change.kept)]
+    if change.kept and is_same_to_scheduler(created[0], change.kept[0]):
+        change.new = [_copy_admitted(change.kept[0], pod) for pod in change.new]
 
 
 def is_same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
     """Return whether two pod templates are the same in all that scheduling reads, defaults and hashes aside."""
     if not (first.spec.containers and second.spec.containers):
         return False
-    return _seen(Pod(PodMeta(labels=first.metadata.labels), first.spec)) == _seen(
+    return _encode_scheduled_fields(Pod(PodMeta(labels=first.metadata.labels), first.spec)) == _encode_scheduled_fields(
         Pod(PodMeta(labels=second.metadata.labels), second.spec)
     )
 
 
-def alike(new: Pod, old: Pod) -> bool:
-    """Return whether the scheduler sees no difference between a pod of a new template and one of the old."""
+def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
+    """Return whether the scheduler sees no difference between a pod of a new template and an existing pod."""
     own_hash = old.metadata.labels.get(TEMPLATE_HASH, "")
     copied = {key for key in _COPIED_FROM_NODES & old.metadata.labels.keys() if key not in new.metadata.labels}
     if copied and old.spec.node_name:
         old = _without_labels(old, copied)
-    mine, theirs = _seen(new), _seen(old)
+    mine, theirs = _encode_scheduled_fields(new), _encode_scheduled_fields(old)
     return mine == (theirs.replace(f'"{own_hash}"', '"new"') if own_hash else theirs)
 
 
-def _seen(pod: Pod) -> str:
+def _encode_scheduled_fields(pod: Pod) -> str:
+    """Encode the fields of a pod that scheduling reads, for comparison."""
     pod = default_pod(pod)
     spec, info = pod.spec, PodInfo(pod, Options())
     affinity = replace(spec.affinity, node_affinity=None) if spec.affinity else None
@@ -262,7 +285,7 @@ def _seen(pod: Pod) -> str:
         sorted(info.host_ports),
         spec.node_selector,
         affinity if pinned else spec.affinity,
-        sorted((t.key, t.operator, t.value, t.effect) for t in spec.tolerations if t.key not in NOT_READY),
+        sorted((t.key, t.operator, t.value, t.effect) for t in spec.tolerations if t.key not in NOT_READY_TAINTS),
         spec.topology_spread_constraints,
         (spec.priority or 0, spec.preemption_policy or "PreemptLowerPriority", spec.scheduler_name),
         spec.priority_class_name if spec.priority is None else "",
@@ -275,38 +298,40 @@ def _seen(pod: Pod) -> str:
 
 
 def _without_labels(pod: Pod, names: Container[str]) -> Pod:
+    """Return the pod without these labels."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in names}
     return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
-def belongs(pod: Pod, kind: str, namespace: str, name: str) -> bool:
-    """Whether a workload controls the pod, itself or through the ReplicaSet of a Deployment."""
+def is_pod_of(pod: Pod, kind: str, namespace: str, name: str) -> bool:
+    """Return whether a workload controls the pod, itself or through the ReplicaSet of a Deployment."""
     owner = find_controller(pod.metadata)
     if owner is None or pod.metadata.namespace != namespace:
         return False
     return (owner.kind, owner.name) == (kind, name) or find_owner(pod) == Owner(kind, namespace, name)
 
 
-def _like(old: Pod, new: Pod) -> Pod:
-    """Return the new pod as admission made the old one, without what was copied from its node."""
-    again = made_again(_without_labels(old, _COPIED_FROM_NODES - new.metadata.labels.keys()))
-    meta = replace(again.metadata, name=new.metadata.name, uid=new.metadata.uid)
-    return replace(again, metadata=meta)
+def _copy_admitted(existing: Pod, new: Pod) -> Pod:
+    """Return the new pod as admission changed an existing pod, without labels copied from that pod's node."""
+    copy = made_again(_without_labels(existing, _COPIED_FROM_NODES - new.metadata.labels.keys()))
+    meta = replace(copy.metadata, name=new.metadata.name, uid=new.metadata.uid)
+    return replace(copy, metadata=meta)
 
 
-def first_to_go(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods in the order in which a ReplicaSet gives them up, as far as it can be seen.
+def rank_for_removal(pods: Iterable[Pod]) -> list[Pod]:
+    """Return pods in the order in which a ReplicaSet removes them.
 
-    Those without a node first, then those that do not run, are not ready, share their node with the most others, are
-    the youngest. Of pods their deletion cost, their restarts and when they became ready is not kept.
+    Pods without a node come first, then pods that do not run, are not ready, share their node with most others or are
+    youngest. Deletion cost, restarts and the time of readiness are not read.
     """
-    running = list(pods)
-    together = Counter(pod.spec.node_name for pod in running)
-    return sorted(running, key=lambda pod: _standing(pod, together[pod.spec.node_name]))
+    pod_list = list(pods)
+    pods_per_node = Counter(pod.spec.node_name for pod in pod_list)
+    return sorted(pod_list, key=lambda pod: _removal_rank(pod, pods_per_node[pod.spec.node_name]))
 
 
-def _standing(pod: Pod, together: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:
+def _removal_rank(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:
+    """Return the sort key for the removal of a pod, lowest first."""
     ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
     created = pod.metadata.creation_timestamp or ""
     youth = tuple(-ord(character) for character in created)
-    return bool(pod.spec.node_name), _PHASES.get(pod.status.phase, 0), ready, -together, youth
+    return bool(pod.spec.node_name), _PHASE_RANKS.get(pod.status.phase, 0), ready, -pods_on_node, youth

@@ -1,7 +1,4 @@
-"""Why a workload of the cluster has no more pods than it has, where nobody refuses them.
-
-Upstream: pkg/controller/{deployment,statefulset,daemon,job} (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -17,10 +14,15 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import identity, make
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation_fixes import around_fix
-from kschedctl.replay.controllers.creation_ways import NO_ACCOUNT, SECURITY, RefusedPod, ways
-from kschedctl.replay.controllers.rollout_limits import Change
-from kschedctl.replay.controllers.wanted_pods import WantedPods
+from kschedctl.replay.controllers.creation_fix_steps import (
+    POD_SECURITY_VIOLATED,
+    SERVICE_ACCOUNT_MISSING,
+    DeniedPod,
+    suggest_steps,
+)
+from kschedctl.replay.controllers.creation_fixes import build_object_fix
+from kschedctl.replay.controllers.workload_change import WorkloadChange
+from kschedctl.replay.controllers.workload_pod_counts import WantedPods
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.text.counts import counted
 
@@ -148,17 +150,17 @@ def replayed(
     if change is None or template is None:
         return None
     written = {identity(template): document} if document is not None else {}
-    refused = Admissions(cluster, written).take(template, change)
+    refused = Admissions(cluster, written).admit(template, change)
     return replace(refused, workload=str(owner)) if refused is not None else None
 
 
-def _lacking(cluster: Cluster, owner: Owner, template: Struct | None) -> Change | None:
+def _lacking(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
     """The pods that the workload lacks, as they would come; None for none."""
     counts = WantedPods(cluster, [owner]).counts(owner)
     pods = make(template, cluster.nodes).pods if template is not None and counts.missing else ()
     if not pods or not counts.missing:
         return None
-    return Change(str(owner), kept=[pods[0]] * counts.there, new=[pods[0]] * counts.missing)
+    return WorkloadChange(str(owner), kept=[pods[0]] * counts.there, new=[pods[0]] * counts.missing)
 
 
 def fixes_as_told(
@@ -166,17 +168,17 @@ def fixes_as_told(
 ) -> tuple[CreationFix, ...]:
     """What helps against a refusal that is not replayed, as what decides it of the pods is not read."""
     message = lacking.failures[0].message if lacking.failures else ""
-    change = _lacking(cluster, owner, template) if SECURITY in message else None
+    change = _lacking(cluster, owner, template) if POD_SECURITY_VIOLATED in message else None
     if change is None or template is None:
         return _of_account(cluster, message, owner.namespace)
-    change.refused = len(change.new)
-    return Admissions(cluster, {}).fixes_as_told(identity(template), template, change, message)
+    change.denied = len(change.new)
+    return Admissions(cluster, {}).find_fixes_by_message(identity(template), template, change, message)
 
 
 def _of_account(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
     """The account that the API server missed and that is not there, as scheduling does not read whose pods' it is."""
-    if NO_ACCOUNT not in message or cluster.gap("ServiceAccount", namespace) is not None:
+    if SERVICE_ACCOUNT_MISSING not in message or cluster.gap("ServiceAccount", namespace) is not None:
         return ()
     there = {account.metadata.name for account in cluster.in_namespace("service_accounts", namespace)}
-    found = ways(RefusedPod(cluster, namespace, {}, message))
-    return tuple(around_fix(way) for way in found if way.objects[0].name not in there)
+    found = suggest_steps(DeniedPod(cluster, namespace, {}, message))
+    return tuple(build_object_fix(way) for way in found if way.objects[0].name not in there)

@@ -1,4 +1,4 @@
-"""What the extenders were asked about a pod, and what they said, as users see it."""
+"""The fields of an explanation that say what extenders were asked and what they answered."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import TypedDict
 
 import numpy as np
 
+from kschedctl.replay.shared_cluster import EXTENDERS_GOT
 from kschedctl.reports.plugin_answers import ExtenderCallReport, ExtenderErrorReport, FirstFailReport
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import CallTellingMore
 from kschedctl.scheduler.scheduler import Scheduler
 
-EXTENDERS_GOT = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
 EXTENDERS_GOT_MORE = "extenders got the pod without its environment and what else is for kubelets alone"
 
 

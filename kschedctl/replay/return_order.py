@@ -1,8 +1,4 @@
-"""In which order pods that lost their node are tried again, which nobody decides.
-
-Evictions go on side by side, controllers make pods anew in any order, and a Job waits before it does: its back-off is
-ten seconds at least. Upstream: pkg/controller/job/backoff_utils.go (v1.36).
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
-from kschedctl.replay.over_runs import over_runs
+from kschedctl.replay.repeated_runs import over_runs
 from kschedctl.reports.placements import Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.post_filter import run_post_filter

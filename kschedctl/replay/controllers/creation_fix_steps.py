@@ -1,0 +1,329 @@
+"""Possible steps against the denial of a pod, chosen by the API server's message.
+
+The steps are only suggestions here; `creation_fixes` replays them.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import partial
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.admission.node_selector import of_namespace
+from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, enforced
+from kschedctl.admission.request import AdmissionRequest, Writable
+from kschedctl.api.json_values import Json, JsonObject, object_at
+from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct
+from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
+from kschedctl.cluster import Cluster
+from kschedctl.replay.controllers.limit_range_bounds import ResourceSetting, find_allowed_resources
+from kschedctl.replay.object_keys import ObjectKey
+
+_SETTING = "|".join(
+    (
+        r"allowPrivilegeEscalation != false \([^()]* must set securityContext\.allowPrivilegeEscalation=false\)",
+        r'unrestricted capabilities \([^()]* must set securityContext\.capabilities\.drop=\["ALL"\]\)',
+        r"runAsNonRoot != true \(pod or [^()]* must set securityContext\.runAsNonRoot=true\)",
+        r"seccompProfile \(pod or [^()]* must set securityContext\.seccompProfile\.type to [^()]*\)",
+    )
+)
+_ONLY_SETTINGS = re.compile(rf"(?:{_SETTING})(?:, (?:{_SETTING}))*")
+"""Matches what level restricted says of a pod that lacks only settings. Upstream: pod-security-admission/policy."""
+SERVICE_ACCOUNT_MISSING = "error looking up service account"
+POD_SECURITY_VIOLATED = "violates PodSecurity"
+SECCOMP_CLAUSE = " and seccompProfile.type=RuntimeDefault"
+NAME_SIMILARITY = 0.75
+"""How similar two names must be to be taken for each other, from 0 to 1."""
+
+
+class StepKind(StrEnum):
+    """The kinds of fix steps, by which users choose among fixes."""
+
+    CREATE_SERVICE_ACCOUNT = "CreateServiceAccount"
+    CREATE_PRIORITY_CLASS = "CreatePriorityClass"
+    CORRECT_PRIORITY_CLASS = "CorrectPriorityClass"
+    CREATE_RUNTIME_CLASS = "CreateRuntimeClass"
+    CORRECT_RUNTIME_CLASS = "CorrectRuntimeClass"
+    CREATE_NAMESPACE = "CreateNamespace"
+    OTHER_NODE_SELECTOR = "OtherNodeSelector"
+    DROP_OVERHEAD = "DropOverhead"
+    SET_SECURITY_CONTEXT = "SetSecurityContext"
+    ENFORCE_LESS = "EnforceLess"
+    SET_RESOURCES = "SetResources"
+    OTHER_RESOURCES = "OtherResources"
+    RAISE_RESOURCE_QUOTA = "RaiseResourceQuota"
+
+
+SpecEdit = Callable[[Writable], None]
+"""A function that changes a pod spec in place."""
+
+
+class ObjectChange(NamedTuple):
+    """The change or creation of an object other than the pod."""
+
+    before: Struct | None
+    """None if the object is created."""
+    after: Struct
+    extra_fields: Mapping[str, Json] = {}
+    """Fields of a created object that are not read for its kind."""
+
+    @property
+    def name(self) -> str:
+        return ObjectKey.of(self.after).name  # type: ignore[arg-type]
+
+
+class FixStep(NamedTuple):
+    """One step of a fix."""
+
+    kind: StepKind
+    summary: str
+    """The step in words."""
+    edit: SpecEdit | None = None
+    """Changes the pod spec; None if the step changes other objects."""
+    objects: tuple[ObjectChange, ...] = ()
+    """Changes of other objects."""
+    weakens: str = ""
+    """The guarantee that the step gives up, empty for none."""
+
+    @property
+    def by(self) -> str:
+        """Return ``author`` if the step edits the pod's manifest, else ``operator``."""
+        return "author" if self.edit is not None else "operator"
+
+
+class DeniedPod(NamedTuple):
+    """A pod manifest that the API server denies, and its message."""
+
+    cluster: Cluster
+    namespace: str
+    manifest: JsonObject
+    message: str
+
+    @property
+    def spec(self) -> JsonObject:
+        """Return the spec in the manifest."""
+        return object_at(self.manifest, "spec")
+
+
+def suggest_steps(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield steps that might help against the denial, best first."""
+    yield from next(
+        (suggest(denied) for phrase, suggest in _SUGGESTIONS.items() if phrase in denied.message),
+        _suggest_resources(denied),
+    )
+
+
+# -- objects that are not there --------------------------------------------------------------------------------------
+
+
+def _build_creation(created: Any, remark: str = "", extra_fields: Mapping[str, Json] = {}) -> FixStep:
+    """Build the step that creates an object."""
+    return FixStep(
+        StepKind(f"Create{type(created).__name__}"),
+        f"create {ObjectKey.of(created)}{remark}",
+        objects=(ObjectChange(None, created, extra_fields),),
+    )
+
+
+def _suggest_namespace(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that creates the pod's namespace."""
+    yield _build_creation(Namespace(ObjectMeta(denied.namespace)))
+
+
+def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that creates the missing ServiceAccount."""
+    name = denied.message.rpartition('serviceaccount "')[2].partition('"')[0]
+    yield _build_creation(ServiceAccount(ObjectMeta(name, denied.namespace)))
+
+
+def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield steps that correct a misspelled PriorityClass or create the missing one."""
+    name = str(denied.spec.get("priorityClassName"))
+    existing_names = [found.metadata.name for found in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)]
+    for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
+        what = f"use PriorityClass {similar_name} instead of {name}, which does not exist"
+        yield FixStep(
+            StepKind.CORRECT_PRIORITY_CLASS, what, partial(_set_class_field, "priorityClassName", similar_name)
+        )
+    if name.startswith(SYSTEM_PREFIX):
+        return
+    yield _build_creation(
+        PriorityClass(ObjectMeta(name)), ", here with value 0, which pods without a class have", {"value": 0}
+    )
+
+
+def _set_class_field(field: str, name: str, spec: Writable) -> None:
+    """Set a field of the pod spec that names a class."""
+    spec[field] = name
+
+
+def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield steps that correct or create the RuntimeClass, or drop an overhead that conflicts with it."""
+    name = str(denied.spec.get("runtimeClassName"))
+    if f'RuntimeClass "{name}" not found' in denied.message:
+        existing_names = [found.metadata.name for found in denied.cluster.runtime_classes]
+        for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
+            what = f"use RuntimeClass {similar_name} instead of {name}, which does not exist"
+            yield FixStep(
+                StepKind.CORRECT_RUNTIME_CLASS, what, partial(_set_class_field, "runtimeClassName", similar_name)
+            )
+        remark = ", here with a handler of that name, which the container runtimes of the nodes have to know"
+        yield _build_creation(RuntimeClass(ObjectMeta(name)), remark, {"handler": name})
+    elif "Overhead" in denied.message:
+        yield FixStep(StepKind.DROP_OVERHEAD, "leave overhead to the RuntimeClass", _drop_overhead)
+
+
+def _drop_overhead(spec: Writable) -> None:
+    """Remove the overhead from the pod spec."""
+    spec.pop("overhead", None)
+
+
+def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that sets the RuntimeClass's value of the node selector label in conflict."""
+    key, _, value = denied.message.rpartition("nodeSelector[")[0].partition("nodeSelector[")[2].partition("] = ")
+    value = value.partition(";")[0]
+    what = f"set nodeSelector {key}={value}, as RuntimeClass {denied.spec.get('runtimeClassName')} has it"
+    yield FixStep(StepKind.OTHER_NODE_SELECTOR, what, partial(_set_node_selector, {key: value}))
+
+
+def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that sets the namespace's values of the node selector labels in conflict."""
+    request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
+    pod_selector: Any = denied.spec.get("nodeSelector") or {}
+    conflicting = {key: value for key, value in of_namespace(request).items() if pod_selector.get(key, value) != value}
+    listed = ",".join(f"{key}={value}" for key, value in conflicting.items())
+    yield FixStep(
+        StepKind.OTHER_NODE_SELECTOR,
+        f"set nodeSelector {listed}, as the namespace has it",
+        partial(_set_node_selector, conflicting),
+    )
+
+
+def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
+    """Add labels to the node selector of the pod spec."""
+    spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **labels}
+
+
+# -- Pod Security ----------------------------------------------------------------------------------------------------
+
+
+def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the security context that the enforced level requires, and the strictest level that admits the pod as it
+    is.
+    """
+    namespace = next((found for found in denied.cluster.namespaces if found.metadata.name == denied.namespace), None)
+    if namespace is None:
+        return
+    standard = enforced(namespace.metadata.labels)
+    if not standard.forbidden(_with_restricted_context(denied.manifest)):
+        yield _build_security_step(denied)
+    weaker = (standard._replace(level=level) for level in reversed(LEVELS[: LEVELS.index(standard.level)]))
+    admitting = (candidate.level for candidate in weaker if not candidate.forbidden(denied.manifest))
+    yield from (_build_weaker_level(namespace, standard.level, level) for level in list(admitting)[:1])
+
+
+def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield steps for a pod whose security context is not read, if the message names all that the pod has to set."""
+    namespace = next((found for found in denied.cluster.namespaces if found.metadata.name == denied.namespace), None)
+    level, _, violations = denied.message.partition(f'{POD_SECURITY_VIOLATED} "')[2].partition(": ")
+    if not _ONLY_SETTINGS.fullmatch(violations):
+        return
+    step = _build_security_step(denied)
+    if "seccompProfile" not in violations:
+        step = step._replace(
+            summary=step.summary.replace(SECCOMP_CLAUSE, ""), edit=_set_restricted_context_without_seccomp
+        )
+    yield step
+    if namespace is not None and level.startswith("restricted"):
+        yield _build_weaker_level(namespace, "restricted", "baseline")  # which asks for nothing of that
+
+
+def _build_security_step(denied: DeniedPod) -> FixStep:
+    """Build the step that sets the security context of level restricted."""
+    names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
+    container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
+    what = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"
+    return FixStep(
+        StepKind.SET_SECURITY_CONTEXT,
+        f"{what} (the image has to run as a user other than root)",
+        _set_restricted_context,
+    )
+
+
+def _with_restricted_context(manifest: JsonObject) -> JsonObject:
+    """Return the manifest with the security context of level restricted."""
+    changed: Writable = copy.deepcopy(dict(manifest))
+    _set_restricted_context(changed.setdefault("spec", {}))
+    return changed
+
+
+def _build_weaker_level(namespace: Namespace, before: str, level: str) -> FixStep:
+    """Build the step that enforces a weaker Pod Security level in the namespace."""
+    meta = namespace.metadata
+    after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
+    what = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
+    weakens = f"all pods of namespace {meta.name} may do what {before} forbids"
+    return FixStep(StepKind.ENFORCE_LESS, what, objects=(ObjectChange(namespace, after),), weakens=weakens)
+
+
+def _set_restricted_context(spec: Writable) -> None:
+    """Set the security context of level restricted in the pod spec."""
+    _set_restricted_context_without_seccomp(spec)
+    spec["securityContext"].setdefault("seccompProfile", {"type": "RuntimeDefault"})
+
+
+def _set_restricted_context_without_seccomp(spec: Writable) -> None:
+    """Set the security context of level restricted except for the seccomp profile."""
+    spec.setdefault("securityContext", {})["runAsNonRoot"] = True
+    for container in _list_containers(spec):
+        context: Writable = container.setdefault("securityContext", {})
+        context["allowPrivilegeEscalation"] = False
+        context.setdefault("capabilities", {})["drop"] = ["ALL"]
+
+
+def _list_containers(spec: JsonObject) -> list[Writable]:
+    """Return the containers and init containers of a pod spec."""
+    containers: list[Writable] = []
+    for part in ("containers", "initContainers"):
+        containers += spec.get(part) or []  # type: ignore[arg-type]
+    return containers
+
+
+# -- LimitRanges -----------------------------------------------------------------------------------------------------
+
+
+def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that sets the closest requests and limits that all LimitRanges allow."""
+    settings = find_allowed_resources(denied.cluster, denied.namespace, denied.manifest)
+    if settings:
+        yield FixStep(
+            StepKind.OTHER_RESOURCES,
+            ", ".join(amount.description for amount in settings),
+            partial(_set_resources, settings),
+        )
+
+
+def _set_resources(settings: list[ResourceSetting], spec: Writable) -> None:
+    """Set requests and limits in the pod spec."""
+    for setting in settings:
+        container = next(c for c in _list_containers(spec) if c.get("name") == setting.container)
+        container.setdefault("resources", {}).setdefault(setting.part, {})[setting.resource] = setting.amount
+
+
+_SUGGESTIONS: Mapping[str, Callable[[DeniedPod], Iterator[FixStep]]] = {
+    SERVICE_ACCOUNT_MISSING: _suggest_service_account,
+    "conflict: runtimeClass.scheduling.nodeSelector": _suggest_runtime_selector,
+    "conflicts with its namespace node label selector": _suggest_namespace_selector,
+    'namespaces "': _suggest_namespace,
+    "pod rejected: Pod": _suggest_runtime_class,
+    "no PriorityClass with name": _suggest_priority_class,
+    "pod rejected: RuntimeClass": _suggest_runtime_class,
+    POD_SECURITY_VIOLATED: _suggest_pod_security,
+}
+"""Phrase of a denial message -> function that suggests steps."""

@@ -1,0 +1,127 @@
+"""TODO."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from kschedctl.admission import resource_quota
+from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Pod, PodResourceClaimStatus, ResourceClaim, ResourceQuota, Struct
+from kschedctl.cluster import Cluster
+from kschedctl.replay.controllers.creation import Creation
+from kschedctl.replay.controllers.pod_defaults import WorkloadNote
+
+Quotas = tuple[ResourceQuota, ...]
+
+
+@dataclass
+class RemainingQuotas:
+    """The quotas of each namespace, charged with objects that are created and deleted."""
+
+    cluster: Cluster
+    charged: dict[str, Quotas] = field(default_factory=dict)
+    """Quotas by namespace, for namespaces that were looked at."""
+
+    def quotas_of(self, namespace: str) -> Quotas:
+        """Return the quotas of a namespace with their current use."""
+        if namespace not in self.charged:
+            self.charged[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
+        return self.charged[namespace]
+
+    def copy(self) -> RemainingQuotas:
+        """Return a copy for another run."""
+        return RemainingQuotas(self.cluster, dict(self.charged))
+
+    def build_request(self, kind: str, document: JsonObject, namespace: str, name: str = "") -> AdmissionRequest:
+        """Build the admission request for an object, with the quotas that are enforced."""
+        obj: Writable = dict(document)
+        quotas = [quota for quota in self.quotas_of(namespace) if quota.status.hard]
+        return AdmissionRequest(self.cluster, kind, obj, namespace, (), quotas, name)
+
+    def charge(self, request: AdmissionRequest, count: int) -> None:
+        """Charge ``count`` objects like that of the request to the quotas."""
+        charged = {quota.metadata.name: quota for quota in resource_quota.charged(request, count)}
+        self.charged[request.namespace] = tuple(
+            charged.get(q.metadata.name, q) for q in self.quotas_of(request.namespace)
+        )
+
+    def release(self, pods: Collection[Pod]) -> None:
+        """Give the resources of deleted pods back to their quotas."""
+        groups: dict[tuple[str, str, int], list[Pod]] = {}
+        for pod in pods:
+            key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)
+            groups.setdefault(key, []).append(pod)
+        for (namespace, *_), group in groups.items():
+            if self.quotas_of(namespace):
+                self.charge(self.build_request("Pod", msgspec.to_builtins(group[0]), namespace), -len(group))
+
+    def apply_to(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with the current quotas, or the cluster itself if no quota was looked at."""
+        quotas = [quota for left in self.charged.values() for quota in left]
+        return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
+
+
+KIND = "ResourceClaim"
+
+
+def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
+    """Create the ResourceClaims of pods as far as quotas allow, and drop the denied ones from ``creation``.
+
+    A pod whose claim is denied loses the claim's name from its status and waits. Return the cluster with the claims
+    counted.
+    """
+    if KIND not in creation.objects:
+        return cluster
+    claims = _ClaimCreation(cluster, creation)
+    for workload, workload_pods in pods.items():
+        workload_pods[:] = [claims.create_claims_of(pod, workload) for pod in workload_pods]
+    creation.objects[KIND] = claims.kept
+    creation.notes += claims.notes.values()
+    return claims.quotas.apply_to(cluster)
+
+
+class _ClaimCreation:
+    """ResourceClaims that are created one after the other."""
+
+    def __init__(self, cluster: Cluster, creation: Creation) -> None:
+        self.kept: list[Struct] = []
+        self.notes: dict[str, WorkloadNote] = {}
+        self.quotas = RemainingQuotas(cluster)
+        made = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
+        self._made = {(claim.metadata.namespace, claim.metadata.name): claim for claim in made}
+
+    def create_claims_of(self, pod: Pod, workload: str) -> Pod:
+        """Create the pod's claims, and return the pod with the names of the created claims in its status."""
+        statuses = pod.status.resource_claim_statuses
+        allowed = tuple(status for status in statuses if self._create_claim(status, pod.metadata.namespace, workload))
+        if len(allowed) == len(statuses):
+            return pod
+        return replace(pod, status=replace(pod.status, resource_claim_statuses=allowed))
+
+    def _create_claim(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
+        """Create the claim of a status if quotas allow it, and return whether it exists then."""
+        claim = self._made.get((namespace, status.resource_claim_name or ""))
+        if claim is None:
+            return True
+        if message := self._charge_or_deny(claim):
+            note = WorkloadNote(workload, f"pods wait for claims that are not created: {message}")
+            self.notes.setdefault(workload, note)
+            return False
+        self.kept.append(claim)
+        return True
+
+    def _charge_or_deny(self, claim: ResourceClaim) -> str:
+        """Charge the claim to its quotas, or return why the API server denies it."""
+        obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
+        request = self.quotas.build_request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
+        try:
+            resource_quota.check(request)
+        except NotAdmittedError as error:
+            return error.message
+        self.quotas.charge(request, 1)
+        return ""

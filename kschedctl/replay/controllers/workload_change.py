@@ -1,0 +1,130 @@
+"""The planned change of one workload's pods, and the limits and order of its rollout.
+
+Upstream: pkg/controller/deployment/util, pkg/controller/statefulset, pkg/controller/daemon/util (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.workloads import DaemonSet, Deployment, RollingUpdate, StatefulSet
+from kschedctl.errors import InputError
+
+DEFAULT_SHARE = "25%"
+
+
+class Pace(Enum):
+    """How old pods give way to new ones."""
+
+    AT_ONCE = 0
+    """All old pods go before any new one comes."""
+    ROLLING = 1
+    """Old pods go while new ones come, within the limits."""
+    IN_PLACE = 2
+    """Each old pod goes before the new one that takes its place comes."""
+
+
+@dataclass
+class WorkloadChange:
+    """The planned change of one workload's pods."""
+
+    workload: str
+    """The workload's title."""
+    kept: list[Pod] = field(default_factory=list)
+    """Pods that stay."""
+    removed: list[Pod] = field(default_factory=list)
+    """Pods that go."""
+    new: list[Pod] = field(default_factory=list)
+    """Pods that come, in this order."""
+    pace: Pace = Pace.AT_ONCE
+    surge: int = 0
+    """How many pods more than desired there may be."""
+    unavailable: int = 1
+    """How many pods fewer than desired may run, unless all go at once."""
+    ordered: bool = False
+    """Whether each new pod waits until all existing ones run."""
+    rolling: bool = False
+    """Whether new pods replace old ones by a rollout."""
+    note: str = ""
+    """What users should know about the change."""
+    denied: int = 0
+    """How many more pods are wanted that the API server does not create."""
+
+    @property
+    def desired(self) -> int:
+        """Return the number of pods that the workload wants."""
+        return len(self.kept) + len(self.new) + self.denied
+
+
+def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
+    """Set the limits and the pod order of a rollout according to the workload's strategy. Raises InputError."""
+    match workload:
+        case Deployment():
+            change.rolling = True
+            if workload.spec.strategy.type != "Recreate":
+                change.pace = Pace.ROLLING
+                change.surge, change.unavailable = _compute_limits(
+                    workload.spec.strategy.rolling_update, change.desired
+                )
+        case StatefulSet():
+            change.pace, change.rolling = Pace.IN_PLACE, True
+            replaced_slots = {get_slot(pod) for pod in change.removed}
+            from_last = [pod for pod in reversed(change.new) if get_slot(pod) in replaced_slots]
+            change.new = [*(pod for pod in change.new if get_slot(pod) not in replaced_slots), *from_last]
+        case DaemonSet():
+            change.pace, change.rolling = Pace.IN_PLACE, True
+            update = workload.spec.update_strategy.rolling_update
+            change.surge = resolve_share(update.max_surge or 0, change.desired, round_up=True)
+            unavailable = resolve_share(
+                1 if update.max_unavailable is None else update.max_unavailable, change.desired, round_up=True
+            )
+            change.unavailable = 0 if change.surge else max(unavailable, 1)
+            is_bound_by_slot = {get_slot(pod): bool(pod.spec.node_name) for pod in change.removed}
+            change.new.sort(key=lambda pod: (get_slot(pod) in is_bound_by_slot, is_bound_by_slot.get(get_slot(pod))))
+
+
+def get_slot(pod: Pod) -> str:
+    """Return what only one pod of a workload can occupy: the node of a DaemonSet's pod, else the pod's name."""
+    if find_owner(pod).kind != "DaemonSet":
+        return pod.metadata.name
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    terms = required.node_selector_terms if required else ()
+    names = [name for term in terms for field in term.match_fields for name in field.values or ()]
+    return pod.spec.node_name or next(iter(names), "")
+
+
+def get_ordinal(pod: Pod) -> int:
+    """Return the number at the end of a pod's name, or 0 without one of up to nine digits."""
+    name = pod.metadata.name
+    digits = name[len(name.rstrip("0123456789")) :]
+    return int(digits) if 0 < len(digits) < 10 else 0
+
+
+def _compute_limits(update: RollingUpdate, desired: int) -> tuple[int, int]:
+    """Return how many pods more, and how many fewer, than desired a Deployment's rollout may have."""
+    surge = resolve_share(DEFAULT_SHARE if update.max_surge is None else update.max_surge, desired, round_up=True)
+    unavailable = resolve_share(
+        DEFAULT_SHARE if update.max_unavailable is None else update.max_unavailable, desired, round_up=False
+    )
+    return surge, unavailable if surge or unavailable else 1
+
+
+def resolve_share(amount: int | str, total: int, round_up: bool) -> int:
+    """Return an absolute number, or the given percentage of ``total`` rounded up or down. Raises InputError.
+
+    >>> resolve_share("25%", 10, up=True), resolve_share("25%", 10, up=False), resolve_share(3, 10, up=True)
+    (3, 2, 3)
+
+    Raises InputError for what is neither.
+    """
+    if isinstance(amount, int):
+        return amount
+    if not re.fullmatch(r"[0-9]{1,9}%", amount):
+        raise InputError(f'expected a number or a percentage, not "{amount}"')
+    percent = int(amount.removesuffix("%"))
+    return -(-percent * total // 100) if round_up else percent * total // 100
