@@ -1,4 +1,4 @@
-"""What the Cluster Autoscaler reads of a cluster, and cannot use."""
+"""Rules about the Cluster Autoscaler: its priority expander and its node groups."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 
 EXPANDERS = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/expander/priority/readme.md"
-AT: Path = ("data", "priorities")
+PRIORITIES_PATH: Path = ("data", "priorities")
 
 
-def unreadable_priorities(context: LintContext) -> Iterator[Problem]:
+def find_unreadable_priorities(context: LintContext) -> Iterator[Problem]:
+    """Find ConfigMaps of the priority expander that the Cluster Autoscaler cannot parse."""
     from kschedctl.autoscaling.cluster_autoscaler.expanders import read_priorities  # noqa: PLC0415 - few have a map
 
-    for subject, config_map in _maps(context):
+    for subject, config_map in _iter_priority_maps(context):
         try:
             read_priorities(config_map)
         except ValueError as error:
-            yield subject.problem(AT if "priorities" in config_map.data else ("data",), str(error))
+            yield subject.problem(PRIORITIES_PATH if "priorities" in config_map.data else ("data",), str(error))
 
 
 CA_PRIORITIES_UNREADABLE = Rule(
     "ca-priorities-unreadable",
     ERROR,
-    unreadable_priorities,
+    find_unreadable_priorities,
     summary="Priorities of node groups that do not parse",
     why="The Cluster Autoscaler ignores the map, and says so only in an event: no group is preferred.",
     fix="Write a number and a list of regular expressions each",
@@ -37,13 +38,16 @@ CA_PRIORITIES_UNREADABLE = Rule(
 )
 
 
-def unmatched_priorities(context: LintContext) -> Iterator[Problem]:
-    """Only where the cluster tells all its groups."""
+def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
+    """Find priority patterns that match no node group, and node groups that no pattern matches.
+
+    Finds nothing unless all node groups of the cluster are known.
+    """
     from kschedctl.autoscaling.cluster_autoscaler.expanders import match, read_priorities  # noqa: PLC0415
     from kschedctl.autoscaling.node_groups.found import find_node_groups  # noqa: PLC0415
 
     assert context.cluster is not None
-    for subject, config_map in _maps(context):
+    for subject, config_map in _iter_priority_maps(context):
         named = find_node_groups(context.cluster)
         try:
             priorities = read_priorities(config_map)
@@ -54,17 +58,19 @@ def unmatched_priorities(context: LintContext) -> Iterator[Problem]:
         for number, patterns in priorities.items():
             for pattern in patterns:
                 if not any(match((pattern,), name) for name in named.ids):
-                    yield subject.problem(AT, f"{pattern} of priority {number} matches no node group")
+                    yield subject.problem(PRIORITIES_PATH, f"{pattern} of priority {number} matches no node group")
         everything = tuple(pattern for patterns in priorities.values() for pattern in patterns)
         for name in named.ids:
             if not match(everything, name):
-                yield subject.problem(AT, f"node group {name} has no priority: it grows only where no other one helps")
+                yield subject.problem(
+                    PRIORITIES_PATH, f"node group {name} has no priority: it grows only where no other one helps"
+                )
 
 
 CA_PRIORITIES_UNMATCHED = Rule(
     "ca-priorities-unmatched",
     WARNING,
-    unmatched_priorities,
+    find_unmatched_priorities,
     summary="Priorities that match no node group, or a group that has none",
     why="The expression does nothing, and a group without a priority is not used while another one helps.",
     fix="Name the groups as the autoscaler does",
@@ -73,8 +79,8 @@ CA_PRIORITIES_UNMATCHED = Rule(
 )
 
 
-def unusable_groups(context: LintContext) -> Iterator[Problem]:
-    """Groups without nodes whose template has a taint that no pod tolerates by name; the cluster's own objects."""
+def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
+    """Find empty node groups whose nodes would have a taint that no pod tolerates by name."""
     from kschedctl.autoscaling.cluster_autoscaler.options import read_groups  # noqa: PLC0415 - few clusters have them
     from kschedctl.autoscaling.node_groups.machines import machine_groups  # noqa: PLC0415 - few clusters have them
 
@@ -96,7 +102,7 @@ def unusable_groups(context: LintContext) -> Iterator[Problem]:
 CA_GROUP_UNUSABLE = Rule(
     "ca-group-unusable",
     NOTE,
-    unusable_groups,
+    find_unusable_groups,
     summary="A node group whose new nodes have a taint that no pod tolerates by name",
     why="The Cluster Autoscaler adds nodes only for pods that go there: the group stays empty.",
     fix="Remove the taint from the template, or add the toleration to the pods that belong there",
@@ -105,7 +111,8 @@ CA_GROUP_UNUSABLE = Rule(
 )
 
 
-def _maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
+def _iter_priority_maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
+    """Yield the priority expander's ConfigMaps of the manifests, or of the cluster if the cluster itself is linted."""
     for subject in context.subjects:
         if subject.kind == "ConfigMap" and subject.name == PRIORITY_MAP:
             data = object_at(subject.document, "data")

@@ -1,4 +1,4 @@
-"""How workloads use PriorityClasses."""
+"""Rules about workloads and pods that use, or should use, PriorityClasses."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.lint.rules.priority.classes import RESERVED_PREFIX
 from kschedctl.text.counts import agreeing, counted
 
-SYSTEM_NAMESPACES = ("openshift-", "kube-")
-"""What the namespaces of a distribution's own pods begin with; agents of nodes are system's wherever they are."""
+SYSTEM_NAMESPACE_PREFIXES = ("openshift-", "kube-")
+"""Prefixes of namespaces with a distribution's own pods."""
 
 
-def _classes_known(context: LintContext) -> bool:
-    """Every cluster has classes: where none is known, they were not read."""
+def _are_classes_known(context: LintContext) -> bool:
+    """Return whether PriorityClasses were read. Every cluster has some, so none at all means that none were read."""
     return bool(context.known(PriorityClass)) and context.all_known("PriorityClass")
 
 
-def missing(context: LintContext) -> Iterator[Problem]:
-    known = _classes_known(context)
+def find_missing_classes(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose priorityClassName does not exist."""
+    known = _are_classes_known(context)
     for workload in context.workloads:
         name = workload.spec.priority_class_name
         reserved = name.startswith(RESERVED_PREFIX)  # nobody can make another
@@ -40,7 +41,7 @@ def missing(context: LintContext) -> Iterator[Problem]:
 PC_MISSING = Rule(
     "pc-missing",
     ERROR,
-    missing,
+    find_missing_classes,
     summary="priorityClassName of a class that does not exist",
     why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked where "
     "some PriorityClass is known, of the cluster or among the manifests.",
@@ -49,10 +50,11 @@ PC_MISSING = Rule(
 )
 
 
-def not_set(context: LintContext) -> Iterator[Problem]:
+def find_workloads_without_class(context: LintContext) -> Iterator[Problem]:
+    """Find serving workloads without a class in namespaces where others have one above 0."""
     classes = [c for c in context.known(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     serving = [workload for workload in context.workloads if workload.kind in SERVING]
-    if not _classes_known(context) or any(c.global_default for c in classes):
+    if not _are_classes_known(context) or any(c.global_default for c in classes):
         return
     used = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
     pods = context.cluster.pods if context.cluster else ()
@@ -68,7 +70,7 @@ def not_set(context: LintContext) -> Iterator[Problem]:
 PC_NOT_SET = Rule(
     "pc-not-set",
     NOTE,
-    not_set,
+    find_workloads_without_class,
     summary="No PriorityClass where others in the namespace have one",
     why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 "
     "need room.",
@@ -78,9 +80,13 @@ PC_NOT_SET = Rule(
 )
 
 
-def system_critical_in_user_namespace(workload: Workload) -> Iterator[Problem]:
+def find_system_classes_in_user_namespaces(workload: Workload) -> Iterator[Problem]:
+    """Find workloads with a system- class outside the namespaces of the system.
+
+    DaemonSets are left out: node agents are part of the system in every namespace.
+    """
     name, namespace = workload.spec.priority_class_name, workload.subject.namespace
-    of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACES) or workload.kind == "DaemonSet"
+    of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or workload.kind == "DaemonSet"
     if name.startswith(RESERVED_PREFIX) and namespace and not of_system:
         yield workload.problem(("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others")
 
@@ -88,7 +94,7 @@ def system_critical_in_user_namespace(workload: Workload) -> Iterator[Problem]:
 PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
     "pc-system-critical-in-user-ns",
     NOTE,
-    each_workload(system_critical_in_user_namespace),
+    each_workload(find_system_classes_in_user_namespaces),
     summary="A system-*-critical class outside system namespaces",
     why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
     fix="Use your own class with a value of at most 1000000000",
@@ -97,9 +103,10 @@ PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
 )
 
 
-def deleted_in_use(context: LintContext) -> Iterator[Problem]:
+def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses that running pods have and that no longer exist."""
     assert context.cluster is not None
-    if not _classes_known(context):
+    if not _are_classes_known(context):
         return
     used: Counter[str] = Counter()
     first: dict[str, Pod] = {}
@@ -121,7 +128,7 @@ def deleted_in_use(context: LintContext) -> Iterator[Problem]:
 PC_DELETED_IN_USE = Rule(
     "pc-deleted-in-use",
     ERROR,
-    deleted_in_use,
+    find_deleted_classes_in_use,
     summary="Running pods of a PriorityClass that was deleted",
     why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is replaced.",
     fix="Create the class again, or move the workloads to another one",
@@ -130,7 +137,8 @@ PC_DELETED_IN_USE = Rule(
 )
 
 
-def global_default_drift(context: LintContext) -> Iterator[Problem]:
+def find_owners_with_mixed_priorities(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose pods have different priorities."""
     assert context.cluster is not None
     for (kind, namespace, name), pods in pods_by_owner(context.cluster).items():
         priorities = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
@@ -142,7 +150,7 @@ def global_default_drift(context: LintContext) -> Iterator[Problem]:
 PC_GLOBAL_DEFAULT_DRIFT = Rule(
     "pc-global-default-drift",
     WARNING,
-    global_default_drift,
+    find_owners_with_mixed_priorities,
     summary="Pods of one workload with different priorities",
     why="A new or changed (default) class only counts for new pods: old ones keep theirs, and become victims of "
     "their own siblings.",
@@ -152,7 +160,8 @@ PC_GLOBAL_DEFAULT_DRIFT = Rule(
 )
 
 
-def unused(context: LintContext) -> Iterator[Problem]:
+def find_unused_classes(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses that no pod and no linted workload uses."""
     assert context.cluster is not None
     used = {pod.spec.priority_class_name for pod in context.cluster.pods}
     used |= {workload.spec.priority_class_name for workload in context.workloads}
@@ -165,7 +174,7 @@ def unused(context: LintContext) -> Iterator[Problem]:
 PC_UNUSED = Rule(
     "pc-unused",
     NOTE,
-    unused,
+    find_unused_classes,
     summary="A PriorityClass that nothing uses",
     why="It is obsolete, or a workload that should use it misspells its name.",
     fix="Delete the class, or use it",
@@ -174,7 +183,8 @@ PC_UNUSED = Rule(
 )
 
 
-def no_quota(context: LintContext) -> Iterator[Problem]:
+def find_top_classes_without_quota(context: LintContext) -> Iterator[Problem]:
+    """Find the highest PriorityClasses if no ResourceQuota among the manifests limits their use."""
     quotas = context.linted(ResourceQuota)
     if not quotas:
         return
@@ -193,7 +203,7 @@ def no_quota(context: LintContext) -> Iterator[Problem]:
 PC_NO_QUOTA = Rule(
     "pc-no-quota",
     NOTE,
-    no_quota,
+    find_top_classes_without_quota,
     summary="No ResourceQuota guards the highest class",
     why="Anyone who may create pods may choose the highest class and evict others. Checked when ResourceQuotas are "
     "among the manifests.",

@@ -1,4 +1,4 @@
-"""Volumes that tie pods to zones or nodes, host ports, and labels that are going away."""
+"""Rules about volumes and host ports that tie pods to zones or nodes, and about deprecated node labels."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ ZONAL_PROVISIONERS = frozenset(
         "kubernetes.io/cinder",
     }
 )
-"""Provisioners whose volumes are in one zone."""
+"""Provisioners whose volumes exist in one zone only."""
 
 MASTER, CONTROL_PLANE = "node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"
-ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
+SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
-def immediate_multizone(context: LintContext) -> Iterator[Problem]:
+def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
+    """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones."""
     zones = context.facts.domains(ZONE, context.facts.has_label(ZONE))
     for subject, storage_class in context.linted(StorageClass):
         immediate = storage_class.volume_binding_mode in (None, "Immediate")
@@ -47,7 +48,7 @@ def immediate_multizone(context: LintContext) -> Iterator[Problem]:
 VL_IMMEDIATE_MULTIZONE = Rule(
     "vl-immediate-multizone",
     WARNING,
-    immediate_multizone,
+    find_immediate_zonal_classes,
     summary="Immediate binding of zonal volumes in a cluster of several zones",
     why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, forever.",
     fix="Set volumeBindingMode: WaitForFirstConsumer",
@@ -56,14 +57,15 @@ VL_IMMEDIATE_MULTIZONE = Rule(
 )
 
 
-def one_node_volume(context: LintContext) -> Iterator[Problem]:
+def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
+    """Find replicas that share a volume which one node or zone only can use."""
     volumes = {pv.metadata.name: pv for pv in context.known(PersistentVolume)}
     for workload in context.workloads:
         for i, claim in context.claims(workload):
             path: Path = ("volumes", i)
             modes = claim.spec.access_modes
-            if workload.serving and modes and all(mode in ONE_NODE for mode in modes):
-                one = "pod" if modes == (ONE_NODE[1],) else "node"
+            if workload.serving and modes and all(mode in SINGLE_NODE_MODES for mode in modes):
+                one = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
                 message = f"{workload.at_most} replicas share claim {claim.metadata.name}, which one {one} only can use"
                 yield workload.problem(path, message)
             volume = volumes.get(claim.spec.volume_name)
@@ -71,7 +73,7 @@ def one_node_volume(context: LintContext) -> Iterator[Problem]:
                 c.topology_key == ZONE and c.when_unsatisfiable == HARD
                 for c in workload.spec.topology_spread_constraints
             )
-            if volume is not None and hard and workload.serving and _in_one_zone(volume):
+            if volume is not None and hard and workload.serving and _is_in_one_zone(volume):
                 message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread across zones"
                 yield workload.problem(path, message)
 
@@ -79,7 +81,7 @@ def one_node_volume(context: LintContext) -> Iterator[Problem]:
 VL_RWO_WITH_HARD_SPREAD = Rule(
     "vl-rwo-with-hard-spread",
     WARNING,
-    one_node_volume,
+    find_shared_single_node_volumes,
     summary="Replicas that share a volume usable by one node or zone only",
     why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
     "after a drain or rollout.",
@@ -88,7 +90,8 @@ VL_RWO_WITH_HARD_SPREAD = Rule(
 )
 
 
-def _in_one_zone(volume: PersistentVolume) -> bool:
+def _is_in_one_zone(volume: PersistentVolume) -> bool:
+    """Return whether the volume's node affinity allows exactly one zone per term."""
     terms = volume_node_terms(volume)
     return bool(terms) and all(
         any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
@@ -96,7 +99,8 @@ def _in_one_zone(volume: PersistentVolume) -> bool:
     )
 
 
-def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
+def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
+    """Find workloads with a host port and more replicas, or rollout pods, than usable nodes."""
     facts = context.facts
     for workload in context.workloads:
         taken = next(host_ports(workload), None)
@@ -119,7 +123,7 @@ def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
 HP_HOSTPORT_OVER_NODES = Rule(
     "hp-hostport-over-nodes",
     ERROR,
-    host_port_over_nodes,
+    find_more_replicas_than_hosts,
     summary="hostPort with more replicas than usable nodes",
     why="A host port can be used once per node; the rest stay Pending. Proved by replay with one replica on each node.",
     fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
@@ -128,7 +132,8 @@ HP_HOSTPORT_OVER_NODES = Rule(
 )
 
 
-def deprecated_labels(context: LintContext) -> Iterator[Problem]:
+def find_deprecated_labels(context: LintContext) -> Iterator[Problem]:
+    """Find deprecated node labels in workloads and PersistentVolumes."""
     for workload in context.workloads:
         for path, key in node_label_keys(workload):
             if key in DEPRECATED:
@@ -147,7 +152,7 @@ def deprecated_labels(context: LintContext) -> Iterator[Problem]:
 LB_DEPRECATED = Rule(
     "lb-deprecated",
     WARNING,
-    deprecated_labels,
+    find_deprecated_labels,
     summary="Deprecated node labels",
     why="New nodes will not have them: then nothing matches, and pods stay Pending.",
     fix="Use the label that replaced it",
