@@ -31,6 +31,9 @@ _PROVIDED = {
 """Kind -> names that clusters bring with them."""
 _MOST_COMPARED = 500
 """Names of one kind; nobody finds a slip among more of them."""
+_PENDING = "The pods stay Pending until what they name is created."
+_REFUSED = "Admission refuses the pods: the controller keeps trying and nothing starts."
+_CORRECT = "Correct the name"
 
 
 class NameReference(NamedTuple):
@@ -90,6 +93,17 @@ def storage(context: LintContext) -> Iterator[Problem]:
         yield from _misspelt_or_elsewhere(context, list(_of_storage(context)))
 
 
+VL_MISSPELT = Rule(
+    "vl-misspelt",
+    WARNING,
+    storage,
+    summary="A claim, volume or StorageClass name that looks misspelt, or is in another namespace",
+    why=_PENDING,
+    fix=_CORRECT,
+    source=doc.VOLUMES,
+)
+
+
 def _misspelt_or_elsewhere(context: LintContext, references: Sequence[NameReference]) -> Iterator[Problem]:
     yield from misspelt(context, references)
     yield from elsewhere(context, (reference for reference in references if reference.kind not in CLUSTER_SCOPED))
@@ -116,6 +130,17 @@ def _of_storage(context: LintContext) -> Iterator[NameReference]:
 def devices(context: LintContext) -> Iterator[Problem]:
     if context.cluster is None:  # else dra-no-device speaks
         yield from _misspelt_or_elsewhere(context, list(_of_devices(context)))
+
+
+DRA_MISSPELT = Rule(
+    "dra-misspelt",
+    WARNING,
+    devices,
+    summary="A ResourceClaim, ResourceClaimTemplate or DeviceClass name that looks misspelt",
+    why=_PENDING,
+    fix=_CORRECT,
+    source=doc.DEVICES,
+)
 
 
 def _of_devices(context: LintContext) -> Iterator[NameReference]:
@@ -147,8 +172,30 @@ def runtime_class(context: LintContext) -> Iterator[Problem]:
     yield from misspelt(context, _of_pods(context, "RuntimeClass", "runtimeClassName"))
 
 
+RC_MISSPELT = Rule(
+    "rc-misspelt",
+    WARNING,
+    runtime_class,
+    summary="A RuntimeClass name that looks misspelt",
+    why=_REFUSED,
+    fix=_CORRECT,
+    source="https://kubernetes.io/docs/concepts/containers/runtime-class/",
+)
+
+
 def service_account(context: LintContext) -> Iterator[Problem]:
     yield from misspelt(context, _of_pods(context, "ServiceAccount", "serviceAccountName"))
+
+
+SA_MISSPELT = Rule(
+    "sa-misspelt",
+    WARNING,
+    service_account,
+    summary="A ServiceAccount name that looks misspelt",
+    why=_REFUSED,
+    fix=_CORRECT,
+    source="plugin/pkg/admission/serviceaccount (v1.36)",
+)
 
 
 def _of_pods(context: LintContext, kind: str, field: str) -> Iterator[NameReference]:
@@ -159,6 +206,17 @@ def _of_pods(context: LintContext, kind: str, field: str) -> Iterator[NameRefere
 
 def gang(context: LintContext) -> Iterator[Problem]:
     yield from misspelt(context, _of_gangs(context))
+
+
+GG_MISSPELT = Rule(
+    "gg-misspelt",
+    WARNING,
+    gang,
+    summary="A PodGroup or Kueue queue name that looks misspelt",
+    why="The pods wait, gated or suspended, until what they name is created.",
+    fix=_CORRECT,
+    source=f"{doc.PLUGINS}: gangscheduling; https://kueue.sigs.k8s.io/docs/concepts/local_queue/",
+)
 
 
 def _of_gangs(context: LintContext) -> Iterator[NameReference]:
@@ -177,9 +235,15 @@ def scheduler(workload: Workload) -> Iterator[Problem]:
         yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
 
 
-_PENDING = "The pods stay Pending until what they name is created."
-_REFUSED = "Admission refuses the pods: the controller keeps trying and nothing starts."
-_CORRECT = "Correct the name"
+SC_MISSPELT = Rule(
+    "sc-misspelt",
+    WARNING,
+    each_workload(scheduler),
+    summary="A schedulerName that looks misspelt",
+    why="No scheduler looks at the pods: they stay Pending without a single event.",
+    fix="Correct schedulerName, or leave it out",
+    source=doc.SCHEDULERS,
+)
 
 
 def scaled(context: LintContext) -> Iterator[Problem]:
@@ -197,6 +261,17 @@ def scaled(context: LintContext) -> Iterator[Problem]:
         if limits.name not in there and (near := one_meant(limits.name, unscaled)):
             message = f'there is no {limits.kind} "{limits.name}", and "{near}" has no autoscaler'
             yield subject.problem(("spec", "scaleTargetRef", "name"), message, f"Write {near}")
+
+
+HPA_MISSPELT = Rule(
+    "hpa-misspelt",
+    WARNING,
+    scaled,
+    summary="An autoscaler whose scaleTargetRef looks misspelt",
+    why="It scales nothing: the workload stays at its replicas.",
+    fix="Correct scaleTargetRef",
+    source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
+)
 
 
 def _workloads(context: LintContext, namespace: str, limits: ScalingLimits) -> set[str]:
@@ -230,6 +305,19 @@ def missing(context: LintContext) -> Iterator[Problem]:
         if meant or (needed and beside and name not in beside and context.cluster is None):
             message = f'nothing creates the namespace "{name}"' + f', but "{meant}"' * bool(meant and beside)
             yield subject.problem(path, message, f"Write {meant}" if meant else "")
+
+
+NS_MISSING = Rule(
+    "ns-missing",
+    WARNING,
+    missing,
+    summary="A namespace that no manifest creates, where others are created",
+    why="The API server refuses objects in a namespace that does not exist, and required affinity to its pods "
+    "leaves pods Pending. Reported for names that nearly match a created one, for such affinity, and for workloads "
+    "in a file that creates another namespace.",
+    fix="Correct the name, or create the namespace",
+    source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/",
+)
 
 
 _OF_OBJECT: Path = ("metadata", "namespace")
@@ -266,81 +354,3 @@ def _of_terms(context: LintContext) -> Iterator[_NamespaceReference]:
             if _NAME in selector:
                 at, name = workload.at_field(*path, "namespaceSelector", "matchLabels", _NAME), selector[_NAME]
                 yield _NamespaceReference(workload.subject, at, name, required and name not in used)
-
-
-RULES = (
-    Rule(
-        "vl-misspelt",
-        WARNING,
-        storage,
-        summary="A claim, volume or StorageClass name that looks misspelt, or is in another namespace",
-        why=_PENDING,
-        fix=_CORRECT,
-        source=doc.VOLUMES,
-    ),
-    Rule(
-        "dra-misspelt",
-        WARNING,
-        devices,
-        summary="A ResourceClaim, ResourceClaimTemplate or DeviceClass name that looks misspelt",
-        why=_PENDING,
-        fix=_CORRECT,
-        source=doc.DEVICES,
-    ),
-    Rule(
-        "gg-misspelt",
-        WARNING,
-        gang,
-        summary="A PodGroup or Kueue queue name that looks misspelt",
-        why="The pods wait, gated or suspended, until what they name is created.",
-        fix=_CORRECT,
-        source=f"{doc.PLUGINS}: gangscheduling; https://kueue.sigs.k8s.io/docs/concepts/local_queue/",
-    ),
-    Rule(
-        "rc-misspelt",
-        WARNING,
-        runtime_class,
-        summary="A RuntimeClass name that looks misspelt",
-        why=_REFUSED,
-        fix=_CORRECT,
-        source="https://kubernetes.io/docs/concepts/containers/runtime-class/",
-    ),
-    Rule(
-        "sa-misspelt",
-        WARNING,
-        service_account,
-        summary="A ServiceAccount name that looks misspelt",
-        why=_REFUSED,
-        fix=_CORRECT,
-        source="plugin/pkg/admission/serviceaccount (v1.36)",
-    ),
-    Rule(
-        "sc-misspelt",
-        WARNING,
-        each_workload(scheduler),
-        summary="A schedulerName that looks misspelt",
-        why="No scheduler looks at the pods: they stay Pending without a single event.",
-        fix="Correct schedulerName, or leave it out",
-        source=doc.SCHEDULERS,
-    ),
-    Rule(
-        "hpa-misspelt",
-        WARNING,
-        scaled,
-        summary="An autoscaler whose scaleTargetRef looks misspelt",
-        why="It scales nothing: the workload stays at its replicas.",
-        fix="Correct scaleTargetRef",
-        source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
-    ),
-    Rule(
-        "ns-missing",
-        WARNING,
-        missing,
-        summary="A namespace that no manifest creates, where others are created",
-        why="The API server refuses objects in a namespace that does not exist, and required affinity to its pods "
-        "leaves pods Pending. Reported for names that nearly match a created one, for such affinity, and for workloads "
-        "in a file that creates another namespace.",
-        fix="Correct the name, or create the namespace",
-        source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/",
-    ),
-)

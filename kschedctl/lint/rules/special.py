@@ -33,9 +33,32 @@ def unknown_scheduler(context: LintContext) -> Iterator[Problem]:
             )
 
 
+SC_UNKNOWN_SCHEDULER = Rule(
+    "sc-unknown-scheduler",
+    WARNING,
+    unknown_scheduler,
+    summary="schedulerName that no scheduler seems to serve",
+    why="No scheduler looks at the pods: they stay Pending without a single event.",
+    fix="Correct schedulerName, deploy that scheduler, or give its configuration with --config",
+    source=doc.SCHEDULERS,
+    needs_cluster=True,
+)
+
+
 def scheduling_gates(workload: Workload) -> Iterator[Problem]:
     for i, gate in enumerate(workload.spec.scheduling_gates):
         yield workload.problem(("schedulingGates", i), f"waits until something removes the gate {gate.name}")
+
+
+SC_SCHEDULING_GATE = Rule(
+    "sc-scheduling-gate",
+    WARNING,
+    each_workload(scheduling_gates),
+    summary="Scheduling gates in a manifest",
+    why="The pods wait, without an event, until a controller removes the gate; if none does, they wait forever.",
+    fix="Let the controller that removes the gate add it too, by a webhook",
+    source=doc.GATES,
+)
 
 
 def quorum(context: LintContext) -> Iterator[Problem]:
@@ -58,6 +81,17 @@ def quorum(context: LintContext) -> Iterator[Problem]:
                 f"minCount {wanted}, but its workloads have {counted(count, 'pod')}: none of them is ever scheduled"
             )
             yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
+
+
+GG_QUORUM = Rule(
+    "gg-quorum",
+    ERROR,
+    quorum,
+    summary="A gang that can never be complete",
+    why="Until minCount pods exist none is let into the queue, and there is no event for that.",
+    fix="Lower minCount, or raise the replicas of its workloads",
+    source=f"{doc.PLUGINS}: gangscheduling; https://github.com/kubernetes/kubernetes/issues/141025",
+)
 
 
 def _running_members(context: LintContext, namespace: str, name: str, linted: list[Workload]) -> int:
@@ -104,6 +138,19 @@ def no_device(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(("resourceClaims",), "no node has devices that match its claims, were they all free")
 
 
+DRA_NO_DEVICE = Rule(
+    "dra-no-device",
+    ERROR,
+    no_device,
+    summary="Claim of devices that no node has",
+    why="Without the claim, its DeviceClass or a device that matches, the pods stay Pending. Proved by replay with "
+    "all devices free.",
+    fix="Create the DeviceClass or claim, or install the driver of the devices",
+    source=doc.DEVICES,
+    needs_cluster=True,
+)
+
+
 def _claim_problems(claim: DeviceClaim, classes: set[str], devices: bool) -> Iterator[str]:
     for request in claim.requests:
         wanted = (
@@ -115,46 +162,3 @@ def _claim_problems(claim: DeviceClaim, classes: set[str], devices: bool) -> Ite
             yield f"request {request.name} wants DeviceClass {' or '.join(wanted)}, which does not exist"
         elif wanted and not devices:
             yield f"request {request.name} wants a device, but no ResourceSlice offers any"
-
-
-RULES = (
-    Rule(
-        "sc-unknown-scheduler",
-        WARNING,
-        unknown_scheduler,
-        summary="schedulerName that no scheduler seems to serve",
-        why="No scheduler looks at the pods: they stay Pending without a single event.",
-        fix="Correct schedulerName, deploy that scheduler, or give its configuration with --config",
-        source=doc.SCHEDULERS,
-        needs_cluster=True,
-    ),
-    Rule(
-        "sc-scheduling-gate",
-        WARNING,
-        each_workload(scheduling_gates),
-        summary="Scheduling gates in a manifest",
-        why="The pods wait, without an event, until a controller removes the gate; if none does, they wait forever.",
-        fix="Let the controller that removes the gate add it too, by a webhook",
-        source=doc.GATES,
-    ),
-    Rule(
-        "gg-quorum",
-        ERROR,
-        quorum,
-        summary="A gang that can never be complete",
-        why="Until minCount pods exist none is let into the queue, and there is no event for that.",
-        fix="Lower minCount, or raise the replicas of its workloads",
-        source=f"{doc.PLUGINS}: gangscheduling; https://github.com/kubernetes/kubernetes/issues/141025",
-    ),
-    Rule(
-        "dra-no-device",
-        ERROR,
-        no_device,
-        summary="Claim of devices that no node has",
-        why="Without the claim, its DeviceClass or a device that matches, the pods stay Pending. Proved by replay with "
-        "all devices free.",
-        fix="Create the DeviceClass or claim, or install the driver of the devices",
-        source=doc.DEVICES,
-        needs_cluster=True,
-    ),
-)

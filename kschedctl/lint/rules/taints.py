@@ -44,6 +44,17 @@ def tolerate_all(workload: Workload) -> Iterator[Problem]:
         yield workload.problem(("tolerations", wide[0]), " ".join(message.split()))
 
 
+TT_TOLERATE_ALL = Rule(
+    "tt-tolerate-all",
+    WARNING,
+    each_workload(tolerate_all),
+    summary="A toleration without key tolerates everything",
+    why="The pods go to nodes that are not ready, under pressure, dedicated to others or control planes.",
+    fix="Name the taint: key, operator and effect",
+    source=doc.TAINTS,
+)
+
+
 def _of_system(workload: Workload) -> bool:
     """Whether it may have to run before nodes are ready, or when they are not any more."""
     spec = workload.spec
@@ -68,6 +79,17 @@ def no_execute_forever(workload: Workload) -> Iterator[Problem]:
             yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT)
 
 
+TT_NOEXECUTE_FOREVER = Rule(
+    "tt-noexecute-forever",
+    WARNING,
+    each_workload(no_execute_forever),
+    summary="NoExecute toleration without tolerationSeconds",
+    why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
+    fix="Set tolerationSeconds, 300 is what pods get by default",
+    source=f"{doc.TAINTS}#taint-based-evictions",
+)
+
+
 def empty_value(workload: Workload) -> Iterator[Problem]:
     for i, toleration in enumerate(workload.spec.tolerations):
         named = toleration.key and "node-role.kubernetes.io/" not in toleration.key
@@ -77,9 +99,31 @@ def empty_value(workload: Workload) -> Iterator[Problem]:
             yield workload.problem(("tolerations", i), message)
 
 
+TT_EMPTY_VALUE = Rule(
+    "tt-empty-value",
+    NOTE,
+    each_workload(empty_value),
+    summary="A toleration without a value, and without operator: Exists",
+    why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
+    fix="Set operator: Exists, or the value of the taint",
+    source=doc.TAINTS,
+)
+
+
 def seconds_on_no_schedule(workload: Workload) -> Iterator[Problem]:
     for i, toleration in enumerate(workload.spec.tolerations):
         yield from workload.refused(validate_toleration_seconds(toleration, workload.at_field("tolerations", i)))
+
+
+TT_SECONDS_ON_NOSCHEDULE = Rule(
+    "tt-seconds-on-noschedule",
+    ERROR,
+    each_workload(seconds_on_no_schedule),
+    summary="tolerationSeconds without effect NoExecute",
+    why="The API server refuses the pods: only evictions can be delayed.",
+    fix="Remove tolerationSeconds, or set effect: NoExecute",
+    source=f"{doc.TAINTS}; {doc.VALIDATION}",
+)
 
 
 _OF_KUBERNETES = (
@@ -121,6 +165,17 @@ def misspelt(context: LintContext) -> Iterator[Problem]:
             elif meant := _value_meant(toleration, declared):
                 message = f"no node has the taint {toleration.key}={toleration.value}"
                 yield workload.problem(("tolerations", i, "value"), message, f"Write {meant}")
+
+
+TT_MISSPELT = Rule(
+    "tt-misspelt",
+    WARNING,
+    misspelt,
+    summary="A toleration of a taint that looks misspelt",
+    why="No node has such a taint: the toleration does nothing, and the nodes that were meant stay closed.",
+    fix="Correct the key or the value",
+    source=doc.TAINTS,
+)
 
 
 def _key_meant(key: str, known: Iterable[str]) -> str:
@@ -177,6 +232,18 @@ def taint_nobody_tolerates(context: LintContext) -> Iterator[Problem]:
             yield Subject("Node", nodes.names[rows[0]]).problem(("spec", "taints"), message)
 
 
+TT_TAINT_NOBODY_TOLERATES = Rule(
+    "tt-taint-nobody-tolerates",
+    NOTE,
+    taint_nobody_tolerates,
+    summary="A taint that no workload tolerates by name",
+    why="The nodes only take DaemonSets that tolerate everything: paid for and unused.",
+    fix="Remove the taint, or add the toleration to the pods that belong there",
+    source=doc.TAINTS,
+    needs_cluster=True,
+)
+
+
 def tolerate_without_attract(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     sets, which = facts.view.nodes.taint_sets
@@ -196,6 +263,18 @@ def tolerate_without_attract(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(("tolerations", i), message)
 
 
+TT_TOLERATE_WITHOUT_ATTRACT = Rule(
+    "tt-tolerate-without-attract",
+    NOTE,
+    tolerate_without_attract,
+    summary="A toleration for dedicated nodes without a node selector for them",
+    why="A toleration only permits: the pods may just as well land on ordinary nodes.",
+    fix="Add a nodeSelector or node affinity for the label of the dedicated nodes",
+    source=f"{doc.TAINTS}#example-use-cases",
+    needs_cluster=True,
+)
+
+
 def special_hardware_untainted(context: LintContext) -> Iterator[Problem]:
     view = context.facts.view
     repelled = np.array([any(t.effect in HARD_EFFECTS for t in s) for s in view.nodes.taint_sets[0]], np.bool_)[
@@ -209,6 +288,18 @@ def special_hardware_untainted(context: LintContext) -> Iterator[Problem]:
             have = agreeing(untainted.sum(), "has", "have")
             message = f"{counted(untainted.sum(), 'node')} with {name} {have} no taint: pods that need none fill them"
             yield Subject("Node", first).problem(("spec", "taints"), message)
+
+
+TT_SPECIAL_HW_UNTAINTED = Rule(
+    "tt-special-hw-untainted",
+    NOTE,
+    special_hardware_untainted,
+    summary="Nodes with special hardware and no taint",
+    why="Ordinary pods take their cpu and memory, and those that need the hardware stay Pending.",
+    fix="Taint the nodes; the ExtendedResourceToleration admission plugin adds the tolerations",
+    source=f"{doc.TAINTS}#example-use-cases",
+    needs_cluster=True,
+)
 
 
 def dead_toleration(context: LintContext) -> Iterator[Problem]:
@@ -227,6 +318,18 @@ def dead_toleration(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(("tolerations", i), f"no node has a taint that it tolerates{hint}")
 
 
+TT_DEAD_TOLERATION = Rule(
+    "tt-dead-toleration",
+    NOTE,
+    dead_toleration,
+    summary="A toleration that matches no taint",
+    why="Key, value or effect is misspelt, or the taint is gone.",
+    fix="Correct the toleration, or remove it",
+    source=doc.TAINTS,
+    needs_cluster=True,
+)
+
+
 def all_eligible_cordoned(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
@@ -243,6 +346,18 @@ def all_eligible_cordoned(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((), message)
 
 
+TT_ALL_ELIGIBLE_CORDONED = Rule(
+    "tt-all-eligible-cordoned",
+    ERROR,
+    all_eligible_cordoned,
+    summary="Every node that the pods may use is cordoned or tainted",
+    why="New pods stay Pending. Proved by replay.",
+    fix="Uncordon a node, tolerate the taint, or allow other nodes",
+    source=doc.TAINTS,
+    needs_cluster=True,
+)
+
+
 def _offering(context: LintContext, workload: Workload) -> Bools:
     """(N,): nodes that offer all the extended resources that the workload asks for."""
     view = context.facts.view
@@ -256,102 +371,3 @@ def _offering(context: LintContext, workload: Workload) -> Bools:
     for name in wanted:
         offering &= view.allocatable[:, view.resources[name]] > 0 if name in view.resources else False
     return offering
-
-
-RULES = (
-    Rule(
-        "tt-tolerate-all",
-        WARNING,
-        each_workload(tolerate_all),
-        summary="A toleration without key tolerates everything",
-        why="The pods go to nodes that are not ready, under pressure, dedicated to others or control planes.",
-        fix="Name the taint: key, operator and effect",
-        source=doc.TAINTS,
-    ),
-    Rule(
-        "tt-noexecute-forever",
-        WARNING,
-        each_workload(no_execute_forever),
-        summary="NoExecute toleration without tolerationSeconds",
-        why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
-        fix="Set tolerationSeconds, 300 is what pods get by default",
-        source=f"{doc.TAINTS}#taint-based-evictions",
-    ),
-    Rule(
-        "tt-empty-value",
-        NOTE,
-        each_workload(empty_value),
-        summary="A toleration without a value, and without operator: Exists",
-        why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
-        fix="Set operator: Exists, or the value of the taint",
-        source=doc.TAINTS,
-    ),
-    Rule(
-        "tt-seconds-on-noschedule",
-        ERROR,
-        each_workload(seconds_on_no_schedule),
-        summary="tolerationSeconds without effect NoExecute",
-        why="The API server refuses the pods: only evictions can be delayed.",
-        fix="Remove tolerationSeconds, or set effect: NoExecute",
-        source=f"{doc.TAINTS}; {doc.VALIDATION}",
-    ),
-    Rule(
-        "tt-misspelt",
-        WARNING,
-        misspelt,
-        summary="A toleration of a taint that looks misspelt",
-        why="No node has such a taint: the toleration does nothing, and the nodes that were meant stay closed.",
-        fix="Correct the key or the value",
-        source=doc.TAINTS,
-    ),
-    Rule(
-        "tt-taint-nobody-tolerates",
-        NOTE,
-        taint_nobody_tolerates,
-        summary="A taint that no workload tolerates by name",
-        why="The nodes only take DaemonSets that tolerate everything: paid for and unused.",
-        fix="Remove the taint, or add the toleration to the pods that belong there",
-        source=doc.TAINTS,
-        needs_cluster=True,
-    ),
-    Rule(
-        "tt-tolerate-without-attract",
-        NOTE,
-        tolerate_without_attract,
-        summary="A toleration for dedicated nodes without a node selector for them",
-        why="A toleration only permits: the pods may just as well land on ordinary nodes.",
-        fix="Add a nodeSelector or node affinity for the label of the dedicated nodes",
-        source=f"{doc.TAINTS}#example-use-cases",
-        needs_cluster=True,
-    ),
-    Rule(
-        "tt-special-hw-untainted",
-        NOTE,
-        special_hardware_untainted,
-        summary="Nodes with special hardware and no taint",
-        why="Ordinary pods take their cpu and memory, and those that need the hardware stay Pending.",
-        fix="Taint the nodes; the ExtendedResourceToleration admission plugin adds the tolerations",
-        source=f"{doc.TAINTS}#example-use-cases",
-        needs_cluster=True,
-    ),
-    Rule(
-        "tt-dead-toleration",
-        NOTE,
-        dead_toleration,
-        summary="A toleration that matches no taint",
-        why="Key, value or effect is misspelt, or the taint is gone.",
-        fix="Correct the toleration, or remove it",
-        source=doc.TAINTS,
-        needs_cluster=True,
-    ),
-    Rule(
-        "tt-all-eligible-cordoned",
-        ERROR,
-        all_eligible_cordoned,
-        summary="Every node that the pods may use is cordoned or tainted",
-        why="New pods stay Pending. Proved by replay.",
-        fix="Uncordon a node, tolerate the taint, or allow other nodes",
-        source=doc.TAINTS,
-        needs_cluster=True,
-    ),
-)

@@ -61,6 +61,17 @@ def misspelt(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(at, f"no pods have the label {label}; {whose} have {meant}", f"Write {meant}")
 
 
+AF_MISSPELT = Rule(
+    "af-misspelt",
+    WARNING,
+    misspelt,
+    summary="Pod (anti-)affinity by a label that looks misspelt",
+    why="It selects no pods: required affinity can then never be met, anything else does nothing.",
+    fix="Correct the label",
+    source=doc.AFFINITY,
+)
+
+
 def _slips(
     context: LintContext, workload: Workload, term: PodAffinityTerm, labels: Mapping[str, _Labels]
 ) -> Iterator[tuple[str, str, Workload]]:
@@ -96,6 +107,18 @@ def nobody(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*term.path, "labelSelector"), message)
 
 
+AF_NOBODY = Rule(
+    "af-nobody",
+    WARNING,
+    nobody,
+    summary="Required affinity to labels that no pod template in the namespace has",
+    why="Unless something else creates such pods, no node ever matches and the pods stay Pending. Checked where "
+    "the manifests have other workloads in the namespace, and nothing that makes pods of its own.",
+    fix="Correct the labels, or deploy the workload that is meant",
+    source=doc.AFFINITY,
+)
+
+
 def _absent(context: LintContext, workload: Workload, term: Term) -> bool:
     """Whether others of the namespaces of the term are here, but none that it selects."""
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
@@ -124,34 +147,12 @@ def elsewhere(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, message)
 
 
-RULES = (
-    Rule(
-        "af-misspelt",
-        WARNING,
-        misspelt,
-        summary="Pod (anti-)affinity by a label that looks misspelt",
-        why="It selects no pods: required affinity can then never be met, anything else does nothing.",
-        fix="Correct the label",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "af-nobody",
-        WARNING,
-        nobody,
-        summary="Required affinity to labels that no pod template in the namespace has",
-        why="Unless something else creates such pods, no node ever matches and the pods stay Pending. Checked where "
-        "the manifests have other workloads in the namespace, and nothing that makes pods of its own.",
-        fix="Correct the labels, or deploy the workload that is meant",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "af-other-namespace",
-        WARNING,
-        elsewhere,
-        summary="Required affinity to pods in another namespace",
-        why="A term without namespaces applies to the pod's own namespace: no node ever matches, the pods stay "
-        "Pending.",
-        fix="Add namespaces or namespaceSelector to the term",
-        source=doc.AFFINITY,
-    ),
+AF_OTHER_NAMESPACE = Rule(
+    "af-other-namespace",
+    WARNING,
+    elsewhere,
+    summary="Required affinity to pods in another namespace",
+    why="A term without namespaces applies to the pod's own namespace: no node ever matches, the pods stay Pending.",
+    fix="Add namespaces or namespaceSelector to the term",
+    source=doc.AFFINITY,
 )

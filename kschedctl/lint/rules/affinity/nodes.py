@@ -33,6 +33,18 @@ def anti_affinity_over_domains(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, f"{message}{left} stay{'s' * (left == 1)} Pending")
 
 
+AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
+    "af-anti-replicas-over-domains",
+    ERROR,
+    anti_affinity_over_domains,
+    summary="Required anti-affinity with more replicas than domains",
+    why="Each domain takes one replica; the rest stay Pending. Proved by replay with one replica in each domain.",
+    fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
+    source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
+    needs_cluster=True,
+)
+
+
 def rollout_deadlock(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
@@ -51,6 +63,20 @@ def rollout_deadlock(context: LintContext) -> Iterator[Problem]:
                     "rollout ever ends"
                 )
                 yield workload.problem(term.path, message)
+
+
+AF_ROLLOUT_DEADLOCK = Rule(
+    "af-rollout-deadlock",
+    ERROR,
+    rollout_deadlock,
+    summary="Required anti-affinity and a rollout that must surge",
+    why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old one. "
+    "Proved by replay.",
+    fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
+    source="https://github.com/kubernetes/kubernetes/issues/116891",
+    needs_cluster=True,
+    advises=AFFINITY_LABEL_KEYS,
+)
 
 
 def target_absent(context: LintContext) -> Iterator[Problem]:
@@ -72,6 +98,19 @@ def target_absent(context: LintContext) -> Iterator[Problem]:
                 )
 
 
+AF_TARGET_ABSENT = Rule(
+    "af-target-absent",
+    ERROR,
+    target_absent,
+    summary="Required affinity to pods that do not exist",
+    why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the "
+    "cluster and the linted workloads, and proved by replay.",
+    fix="Deploy the workload it must run with, or correct the selector and namespaces",
+    source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
+    needs_cluster=True,
+)
+
+
 def unlabelled_nodes(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
@@ -88,6 +127,18 @@ def unlabelled_nodes(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem((*term.path, "topologyKey"), message)
 
 
+AF_UNLABELLED_NODES = Rule(
+    "af-unlabelled-nodes",
+    WARNING,
+    unlabelled_nodes,
+    summary="Anti-affinity on a label that some usable nodes lack",
+    why="The term has no effect on nodes without the label: several such pods may share one.",
+    fix="Label all nodes",
+    source=doc.AFFINITY,
+    needs_cluster=True,
+)
+
+
 def large_cluster(context: LintContext) -> Iterator[Problem]:
     nodes = len(context.facts)
     for workload in context.workloads:
@@ -96,58 +147,13 @@ def large_cluster(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(first, f"affinity between pods costs much in a cluster of {counted(nodes, 'node')}")
 
 
-RULES = (
-    Rule(
-        "af-anti-replicas-over-domains",
-        ERROR,
-        anti_affinity_over_domains,
-        summary="Required anti-affinity with more replicas than domains",
-        why="Each domain takes one replica; the rest stay Pending. Proved by replay with one replica in each domain.",
-        fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
-        source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
-        needs_cluster=True,
-    ),
-    Rule(
-        "af-rollout-deadlock",
-        ERROR,
-        rollout_deadlock,
-        summary="Required anti-affinity and a rollout that must surge",
-        why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old one. "
-        "Proved by replay.",
-        fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
-        source="https://github.com/kubernetes/kubernetes/issues/116891",
-        needs_cluster=True,
-        advises=AFFINITY_LABEL_KEYS,
-    ),
-    Rule(
-        "af-target-absent",
-        ERROR,
-        target_absent,
-        summary="Required affinity to pods that do not exist",
-        why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the "
-        "cluster and the linted workloads, and proved by replay.",
-        fix="Deploy the workload it must run with, or correct the selector and namespaces",
-        source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
-        needs_cluster=True,
-    ),
-    Rule(
-        "af-unlabelled-nodes",
-        WARNING,
-        unlabelled_nodes,
-        summary="Anti-affinity on a label that some usable nodes lack",
-        why="The term has no effect on nodes without the label: several such pods may share one.",
-        fix="Label all nodes",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "af-large-cluster",
-        NOTE,
-        large_cluster,
-        summary="Pod affinity in a cluster of several hundred nodes or more",
-        why="It is the most expensive constraint a pod can have, and slows scheduling for every pod.",
-        fix="Use topologySpreadConstraints where they can say the same",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
+AF_LARGE_CLUSTER = Rule(
+    "af-large-cluster",
+    NOTE,
+    large_cluster,
+    summary="Pod affinity in a cluster of several hundred nodes or more",
+    why="It is the most expensive constraint a pod can have, and slows scheduling for every pod.",
+    fix="Use topologySpreadConstraints where they can say the same",
+    source=doc.AFFINITY,
+    needs_cluster=True,
 )

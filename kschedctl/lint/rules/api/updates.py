@@ -21,7 +21,7 @@ from kschedctl.lint.framework.context import LintContext, N
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import compiled
-from kschedctl.lint.rules.api.creation import is_written
+from kschedctl.lint.rules.api.creation import is_user_authored
 
 STRUCTS = {**manifests.KINDS, **around_pods.KINDS}
 SELECTING = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
@@ -32,7 +32,7 @@ HOOKS = ("helm.sh/hook", "argocd.argoproj.io/hook")
 def changed(context: LintContext) -> Iterator[Problem]:
     deployed = _Deployed(context)
     for subject in context.subjects if context.cluster is not None and not context.own else ():
-        if subject.kind not in STRUCTS or not is_written(subject) or _is_hook(subject):
+        if subject.kind not in STRUCTS or not is_user_authored(subject) or _is_hook(subject):
             continue
         try:
             new = convert_builtins(without_nulls(subject.document), STRUCTS[subject.kind])
@@ -40,6 +40,19 @@ def changed(context: LintContext) -> Iterator[Problem]:
             continue
         for fault in _first_of_each_field(_faults(subject, new, deployed)):
             yield subject.problem(fault.field, str(fault))
+
+
+API_IMMUTABLE = Rule(
+    "api-immutable",
+    ERROR,
+    changed,
+    summary="A change to an immutable field of an existing object",
+    why="kubectl apply and helm upgrade fail. Compared with what is known of the cluster: its classes and claims, "
+    "the selectors of its workloads, the claims of its StatefulSets, and what its files hold.",
+    fix="Keep the current value, or recreate the object",
+    source="Validate…Update in pkg/apis/{apps,batch,core,scheduling,storage}/validation/validation.go (v1.36)",
+    needs_cluster=True,
+)
 
 
 def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> ValidationErrors:
@@ -194,18 +207,3 @@ def _first_of_each_field(faults: ValidationErrors) -> Iterator[FieldError]:
 def _is_hook(subject: Subject) -> bool:
     annotations = object_at(subject.document, "metadata", "annotations")
     return any(name in annotations for name in HOOKS)
-
-
-RULES = (
-    Rule(
-        "api-immutable",
-        ERROR,
-        changed,
-        summary="A change to an immutable field of an existing object",
-        why="kubectl apply and helm upgrade fail. Compared with what is known of the cluster: its classes and claims, "
-        "the selectors of its workloads, the claims of its StatefulSets, and what its files hold.",
-        fix="Keep the current value, or recreate the object",
-        source="Validate…Update in pkg/apis/{apps,batch,core,scheduling,storage}/validation/validation.go (v1.36)",
-        needs_cluster=True,
-    ),
-)

@@ -26,6 +26,17 @@ def unreadable_priorities(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(AT if "priorities" in config_map.data else ("data",), str(error))
 
 
+CA_PRIORITIES_UNREADABLE = Rule(
+    "ca-priorities-unreadable",
+    ERROR,
+    unreadable_priorities,
+    summary="Priorities of node groups that do not parse",
+    why="The Cluster Autoscaler ignores the map, and says so only in an event: no group is preferred.",
+    fix="Write a number and a list of regular expressions each",
+    source=EXPANDERS,
+)
+
+
 def unmatched_priorities(context: LintContext) -> Iterator[Problem]:
     """Only where the cluster tells all its groups."""
     from kschedctl.autoscaling.cluster_autoscaler.expanders import match, read_priorities  # noqa: PLC0415
@@ -50,6 +61,18 @@ def unmatched_priorities(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(AT, f"node group {name} has no priority: it grows only where no other one helps")
 
 
+CA_PRIORITIES_UNMATCHED = Rule(
+    "ca-priorities-unmatched",
+    WARNING,
+    unmatched_priorities,
+    summary="Priorities that match no node group, or a group that has none",
+    why="The expression does nothing, and a group without a priority is not used while another one helps.",
+    fix="Name the groups as the autoscaler does",
+    source=EXPANDERS,
+    needs_cluster=True,
+)
+
+
 def unusable_groups(context: LintContext) -> Iterator[Problem]:
     """Groups without nodes whose template has a taint that no pod tolerates by name; the cluster's own objects."""
     from kschedctl.autoscaling.cluster_autoscaler.options import read_groups  # noqa: PLC0415 - few clusters have them
@@ -70,6 +93,18 @@ def unusable_groups(context: LintContext) -> Iterator[Problem]:
                 yield Subject(kind, name, namespace).problem(("metadata", "annotations"), message)
 
 
+CA_GROUP_UNUSABLE = Rule(
+    "ca-group-unusable",
+    NOTE,
+    unusable_groups,
+    summary="A node group whose new nodes have a taint that no pod tolerates by name",
+    why="The Cluster Autoscaler adds nodes only for pods that go there: the group stays empty.",
+    fix="Remove the taint from the template, or add the toleration to the pods that belong there",
+    source="https://cluster-api.sigs.k8s.io/tasks/automated-machine-management/autoscaling",
+    needs_cluster=True,
+)
+
+
 def _maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
     for subject in context.subjects:
         if subject.kind == "ConfigMap" and subject.name == PRIORITY_MAP:
@@ -79,36 +114,3 @@ def _maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
         for config_map in context.cluster.config_maps:
             if config_map.metadata.name == PRIORITY_MAP:
                 yield Subject("ConfigMap", PRIORITY_MAP, config_map.metadata.namespace), config_map
-
-
-RULES = (
-    Rule(
-        "ca-priorities-unreadable",
-        ERROR,
-        unreadable_priorities,
-        summary="Priorities of node groups that do not parse",
-        why="The Cluster Autoscaler ignores the map, and says so only in an event: no group is preferred.",
-        fix="Write a number and a list of regular expressions each",
-        source=EXPANDERS,
-    ),
-    Rule(
-        "ca-priorities-unmatched",
-        WARNING,
-        unmatched_priorities,
-        summary="Priorities that match no node group, or a group that has none",
-        why="The expression does nothing, and a group without a priority is not used while another one helps.",
-        fix="Name the groups as the autoscaler does",
-        source=EXPANDERS,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ca-group-unusable",
-        NOTE,
-        unusable_groups,
-        summary="A node group whose new nodes have a taint that no pod tolerates by name",
-        why="The Cluster Autoscaler adds nodes only for pods that go there: the group stays empty.",
-        fix="Remove the taint from the template, or add the toleration to the pods that belong there",
-        source="https://cluster-api.sigs.k8s.io/tasks/automated-machine-management/autoscaling",
-        needs_cluster=True,
-    ),
-)

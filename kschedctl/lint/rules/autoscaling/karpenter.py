@@ -45,6 +45,17 @@ def contradictory(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(REQUIREMENTS, f"no value of {key} meets all requirements and labels of the pool")
 
 
+KP_CONTRADICTORY = Rule(
+    "kp-contradictory",
+    ERROR,
+    contradictory,
+    summary="Requirements of a NodePool that exclude each other",
+    why="No instance type meets them: the pool launches nothing, and Karpenter says so only in an event.",
+    fix="Remove one of them",
+    source=SCHEDULING,
+)
+
+
 def _strict(requirement: SelectorRequirement) -> SelectorRequirement:
     operator, by = _STRICT.get(requirement.operator, (requirement.operator, 0))
     values = requirement.values or ()
@@ -74,6 +85,18 @@ def too_few_values(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(REQUIREMENTS, message)
 
 
+KP_MIN_VALUES = Rule(
+    "kp-min-values",
+    ERROR,
+    too_few_values,
+    summary="A NodePool that asks for more values than it allows",
+    why="The API server refuses the pool; where the instance types that are left have fewer values, Karpenter "
+    "launches none of them, unless its minValuesPolicy is BestEffort.",
+    fix="Name more values, or lower minValues",
+    source=SCHEDULING,
+)
+
+
 def never_disrupted(context: LintContext) -> Iterator[Problem]:
     for subject, pool in context.linted(WrittenNodePool):
         for at, budget in enumerate(pool.spec.disruption.budgets):
@@ -83,11 +106,33 @@ def never_disrupted(context: LintContext) -> Iterator[Problem]:
                 )
 
 
+KP_NEVER_DISRUPTED = Rule(
+    "kp-never-disrupted",
+    WARNING,
+    never_disrupted,
+    summary="A NodePool of which no node may ever go",
+    why="A budget of 0 without a schedule forbids consolidation, and drifted nodes are never replaced.",
+    fix="Give the budget a schedule, or reasons, or allow a node",
+    source=f"{DISRUPTION}#nodepool-disruption-budgets",
+)
+
+
 def protected_for_ever(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in ENDS:
             path: Path = (*workload.at, "metadata", "annotations", DO_NOT_DISRUPT)
             yield workload.subject.problem(path, f"Karpenter never consolidates a node with a pod of {_name(workload)}")
+
+
+KP_DO_NOT_DISRUPT = Rule(
+    "kp-do-not-disrupt",
+    NOTE,
+    protected_for_ever,
+    summary="Pods that keep their nodes from Karpenter for ever",
+    why="The node is neither consolidated nor, without a terminationGracePeriod, replaced while such a pod runs.",
+    fix="Use a PodDisruptionBudget, or a duration such as 4h",
+    source=f"{DISRUPTION}#pod-level-controls",
+)
 
 
 def several_terms(context: LintContext) -> Iterator[Problem]:
@@ -100,6 +145,18 @@ def several_terms(context: LintContext) -> Iterator[Problem]:
                 ("affinity", "nodeAffinity"),
                 f"Karpenter tries the first of {count} required terms, and drops it before any preference",
             )
+
+
+KP_SEVERAL_TERMS = Rule(
+    "kp-several-terms",
+    NOTE,
+    several_terms,
+    summary="Required node affinity terms that Karpenter drops before preferences",
+    why="kube-scheduler takes any of the terms. Karpenter tries one at a time, in the order written, and gives all "
+    "but the last up before a preference: the pod may get a node that its preferences would not choose.",
+    fix="Put the term that should win first, or use one term",
+    source=SCHEDULING,
+)
 
 
 def no_type(context: LintContext) -> Iterator[Problem]:
@@ -115,6 +172,18 @@ def no_type(context: LintContext) -> Iterator[Problem]:
             hint = f"; without {' or '.join(without)} some would" if without else ""
             message = f"none of {counted(types.all, 'instance type')} meets all requirements of the pool{hint}"
             yield subject.problem(REQUIREMENTS, message)
+
+
+KP_NO_TYPE = Rule(
+    "kp-no-type",
+    ERROR,
+    no_type,
+    summary="A NodePool of which no instance type meets all requirements",
+    why="The pool launches nothing. With --instance-types all types are tried, else EC2's by what their names say, "
+    "such as arm64 for m7g.",
+    fix="Name other types, or correct the requirement",
+    source="https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html",
+)
 
 
 def _types_of_other_kinds(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
@@ -162,6 +231,17 @@ def limits_below_a_node(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(("spec", "limits", name), message)
 
 
+KP_LIMIT_BELOW_NODE = Rule(
+    "kp-limit-below-node",
+    ERROR,
+    limits_below_a_node,
+    summary="A limit of a NodePool that is less than one node has",
+    why="Karpenter launches no node that would exceed the limit: the pool launches none at all.",
+    fix="Raise the limit, or give it a unit",
+    source=f"{NODE_POOLS}#speclimits",
+)
+
+
 def _quantity(limit: object) -> Quantity | None:
     """None where it is no quantity, or zero, which stops a pool on purpose."""
     try:
@@ -185,6 +265,17 @@ def shadowed(context: LintContext) -> Iterator[Problem]:
                 message = f"NodePool {heavier.name}, of more weight, takes every pod that does not ask for this pool"
                 yield subject.problem(("spec", "weight") if pool.spec.weight else ("spec",), message)
                 break
+
+
+KP_SHADOWED = Rule(
+    "kp-shadowed",
+    WARNING,
+    shadowed,
+    summary="A NodePool of which a heavier one takes all pods",
+    why="Karpenter tries pools by weight and takes the first that fits; it does not compare prices between pools.",
+    fix="Give the heavier pool limits or requirements, or change the weights",
+    source=f"{NODE_POOLS}#specweight",
+)
 
 
 def _takes_all_of(other: WrittenNodePool, pool: WrittenNodePool) -> bool:
@@ -212,12 +303,36 @@ def startup_taints_stay(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(path, f"no DaemonSet tolerates {taint}, so none on the node can remove it")
 
 
+KP_STARTUP_TAINT = Rule(
+    "kp-startup-taint",
+    NOTE,
+    startup_taints_stay,
+    summary="A startup taint that no DaemonSet tolerates",
+    why="Somebody has to remove it before the node counts as initialized, mostly a DaemonSet on the node itself.",
+    fix="Let the DaemonSet tolerate it, or remove the taint",
+    source=f"{NODE_POOLS}#cilium-startup-taint",
+    needs_cluster=True,
+)
+
+
 def a_node_each(context: LintContext) -> Iterator[Problem]:
     has_pools = context.linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
     for workload in context.workloads if has_pools else ():
         if workload.at_most > 1:
             for path in _soft_by_host(workload):
                 yield workload.problem(path, "Karpenter takes it for required first, and launches a node for each pod")
+
+
+KP_NODE_EACH = Rule(
+    "kp-node-each",
+    NOTE,
+    a_node_each,
+    summary="Preferred anti-affinity or ScheduleAnyway spread by host, with Karpenter",
+    why="Karpenter takes preferences for required first, and can always launch another node: it launches one for "
+    "each pod, where kube-scheduler would put several on a node.",
+    fix="Spread over zones, or set Karpenter's preferencePolicy to Ignore",
+    source=SCHEDULING,
+)
 
 
 def _soft_by_host(workload: Workload) -> Iterator[Path]:
@@ -236,102 +351,3 @@ def _soft_by_host(workload: Workload) -> Iterator[Path]:
 
 def _name(workload: Workload) -> str:
     return f"{workload.kind} {workload.subject.name}"
-
-
-RULES = (
-    Rule(
-        "kp-contradictory",
-        ERROR,
-        contradictory,
-        summary="Requirements of a NodePool that exclude each other",
-        why="No instance type meets them: the pool launches nothing, and Karpenter says so only in an event.",
-        fix="Remove one of them",
-        source=SCHEDULING,
-    ),
-    Rule(
-        "kp-min-values",
-        ERROR,
-        too_few_values,
-        summary="A NodePool that asks for more values than it allows",
-        why="The API server refuses the pool; where the instance types that are left have fewer values, Karpenter "
-        "launches none of them, unless its minValuesPolicy is BestEffort.",
-        fix="Name more values, or lower minValues",
-        source=SCHEDULING,
-    ),
-    Rule(
-        "kp-never-disrupted",
-        WARNING,
-        never_disrupted,
-        summary="A NodePool of which no node may ever go",
-        why="A budget of 0 without a schedule forbids consolidation, and drifted nodes are never replaced.",
-        fix="Give the budget a schedule, or reasons, or allow a node",
-        source=f"{DISRUPTION}#nodepool-disruption-budgets",
-    ),
-    Rule(
-        "kp-do-not-disrupt",
-        NOTE,
-        protected_for_ever,
-        summary="Pods that keep their nodes from Karpenter for ever",
-        why="The node is neither consolidated nor, without a terminationGracePeriod, replaced while such a pod runs.",
-        fix="Use a PodDisruptionBudget, or a duration such as 4h",
-        source=f"{DISRUPTION}#pod-level-controls",
-    ),
-    Rule(
-        "kp-several-terms",
-        NOTE,
-        several_terms,
-        summary="Required node affinity terms that Karpenter drops before preferences",
-        why="kube-scheduler takes any of the terms. Karpenter tries one at a time, in the order written, and gives all "
-        "but the last up before a preference: the pod may get a node that its preferences would not choose.",
-        fix="Put the term that should win first, or use one term",
-        source=SCHEDULING,
-    ),
-    Rule(
-        "kp-no-type",
-        ERROR,
-        no_type,
-        summary="A NodePool of which no instance type meets all requirements",
-        why="The pool launches nothing. With --instance-types all types are tried, else EC2's by what their names say, "
-        "such as arm64 for m7g.",
-        fix="Name other types, or correct the requirement",
-        source="https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html",
-    ),
-    Rule(
-        "kp-limit-below-node",
-        ERROR,
-        limits_below_a_node,
-        summary="A limit of a NodePool that is less than one node has",
-        why="Karpenter launches no node that would exceed the limit: the pool launches none at all.",
-        fix="Raise the limit, or give it a unit",
-        source=f"{NODE_POOLS}#speclimits",
-    ),
-    Rule(
-        "kp-shadowed",
-        WARNING,
-        shadowed,
-        summary="A NodePool of which a heavier one takes all pods",
-        why="Karpenter tries pools by weight and takes the first that fits; it does not compare prices between pools.",
-        fix="Give the heavier pool limits or requirements, or change the weights",
-        source=f"{NODE_POOLS}#specweight",
-    ),
-    Rule(
-        "kp-startup-taint",
-        NOTE,
-        startup_taints_stay,
-        summary="A startup taint that no DaemonSet tolerates",
-        why="Somebody has to remove it before the node counts as initialized, mostly a DaemonSet on the node itself.",
-        fix="Let the DaemonSet tolerate it, or remove the taint",
-        source=f"{NODE_POOLS}#cilium-startup-taint",
-        needs_cluster=True,
-    ),
-    Rule(
-        "kp-node-each",
-        NOTE,
-        a_node_each,
-        summary="Preferred anti-affinity or ScheduleAnyway spread by host, with Karpenter",
-        why="Karpenter takes preferences for required first, and can always launch another node: it launches one for "
-        "each pod, where kube-scheduler would put several on a node.",
-        fix="Spread over zones, or set Karpenter's preferencePolicy to Ignore",
-        source=SCHEDULING,
-    ),
-)

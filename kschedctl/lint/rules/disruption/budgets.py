@@ -35,6 +35,17 @@ def zero_disruptions(context: LintContext) -> Iterator[Problem]:
                     yield subject.problem(("spec", "minAvailable"), message)
 
 
+PDB_ZERO_DISRUPTIONS = Rule(
+    "pdb-zero-disruptions",
+    WARNING,
+    zero_disruptions,
+    summary="Budget that never allows an eviction",
+    why="Draining a node with such a pod never ends; upgrades and scale-downs hang.",
+    fix="Allow at least one: maxUnavailable: 1",
+    source=doc.BUDGETS,
+)
+
+
 def over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
     for subject, budget, workloads in context.budgets():
         wanted = budget.spec.min_available
@@ -45,6 +56,17 @@ def over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
                 f"minAvailable {wanted}, but the autoscaler may scale down to {fewest}: then nothing can be evicted"
             )
             yield subject.problem(("spec", "minAvailable"), message)
+
+
+PDB_OVER_HPA_MIN = Rule(
+    "pdb-over-hpa-min",
+    WARNING,
+    over_autoscaler_minimum,
+    summary="minAvailable that is not below the autoscaler's minimum",
+    why="At the minimum no pod can be spared, and drains hang in quiet hours.",
+    fix="Use maxUnavailable, or raise minReplicas above minAvailable",
+    source=doc.BUDGETS,
+)
 
 
 def percent_rounding(context: LintContext) -> Iterator[Problem]:
@@ -59,6 +81,17 @@ def percent_rounding(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", "minAvailable"), message)
 
 
+PDB_PERCENT_ROUNDING = Rule(
+    "pdb-percent-rounding",
+    WARNING,
+    percent_rounding,
+    summary="A percentage that rounds up to all replicas",
+    why="Percentages round up to whole pods: with few replicas none may be evicted.",
+    fix="Use maxUnavailable: 1",
+    source=f"{doc.BUDGETS}#rounding-logic-when-specifying-percentages",
+)
+
+
 def protects_nothing(context: LintContext) -> Iterator[Problem]:
     for subject, budget, workloads in context.budgets():
         field, number = ("maxUnavailable", budget.spec.max_unavailable)
@@ -70,10 +103,35 @@ def protects_nothing(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", field), f"{field} {number} lets all pods go at once")
 
 
+PDB_PROTECTS_NOTHING = Rule(
+    "pdb-protects-nothing",
+    WARNING,
+    protects_nothing,
+    summary="Budget that lets all its pods go at once",
+    why="A drain of several nodes takes the whole workload down, as if there were no budget.",
+    fix="Set maxUnavailable: 1, or remove the budget",
+    source=doc.BUDGETS,
+)
+
+
 def unhealthy_policy(context: LintContext) -> Iterator[Problem]:
     for subject, budget, _ in context.budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
             yield subject.problem(("spec",), "pods that are not ready can block a drain forever")
+
+
+PDB_UNHEALTHY_POLICY = Rule(
+    "pdb-unhealthy-policy",
+    NOTE,
+    unhealthy_policy,
+    summary="Budget without unhealthyPodEvictionPolicy: AlwaysAllow",
+    why="By default pods that are not ready may not be evicted while the budget is not met: a crash-looping "
+    "workload blocks drains.",
+    fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
+    source=f"{doc.BUDGETS}#unhealthy-pod-eviction-policy",
+    profile=RuleProfile.STRICT,
+    once=True,
+)
 
 
 def arbitrary_controller(context: LintContext) -> Iterator[Problem]:
@@ -85,6 +143,17 @@ def arbitrary_controller(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", field), "for pods without a controller only an integer minAvailable works")
 
 
+PDB_ARBITRARY_CONTROLLER = Rule(
+    "pdb-arbitrary-controller",
+    WARNING,
+    arbitrary_controller,
+    summary="maxUnavailable or a percentage for bare pods",
+    why="Without a scalable controller the budget cannot know how many pods there should be, and allows no eviction.",
+    fix="Use an integer minAvailable",
+    source=f"{doc.BUDGETS}#arbitrary-controllers-and-selectors",
+)
+
+
 def no_policy(context: LintContext) -> Iterator[Problem]:
     for subject, budget, _ in context.budgets():
         spec = budget.spec
@@ -92,6 +161,17 @@ def no_policy(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec",), "neither minAvailable nor maxUnavailable: no eviction is ever allowed")
         elif spec.min_available is not None and spec.max_unavailable is not None:
             yield subject.problem(("spec", "maxUnavailable"), "minAvailable and maxUnavailable cannot be combined")
+
+
+PDB_NO_POLICY = Rule(
+    "pdb-no-policy",
+    ERROR,
+    no_policy,
+    summary="Budget with neither, or both, of minAvailable and maxUnavailable",
+    why="With neither, no eviction is ever allowed; with both, the API server refuses it.",
+    fix="Set one of them: maxUnavailable: 1",
+    source=f"{doc.BUDGETS}; pkg/controller/disruption/disruption.go (v1.36)",
+)
 
 
 _MOST_NAMED = 5
@@ -105,6 +185,17 @@ def overlap(context: LintContext) -> Iterator[Problem]:
             named = listed(sorted(names), _MOST_NAMED)
             message = f"{len(names)} budgets select its pods ({named}): the eviction API refuses all of them"
             yield Problem(workload.subject, (*workload.at, "metadata", "labels"), message)
+
+
+PDB_OVERLAP = Rule(
+    "pdb-overlap",
+    ERROR,
+    overlap,
+    summary="Pods that more than one budget selects",
+    why="The eviction API answers with an error for such pods, so drains never end.",
+    fix="Make the selectors disjoint",
+    source=f"{doc.BUDGETS}; https://github.com/kubernetes/kubernetes/issues/75957",
+)
 
 
 def selects_nothing(context: LintContext) -> Iterator[Problem]:
@@ -122,6 +213,17 @@ def selects_nothing(context: LintContext) -> Iterator[Problem]:
             continue
         if context.cluster is None or not context.facts.view.pods.matching(selector, frozenset((namespace,))).any():
             yield subject.problem(("spec", "selector"), f'"{selector}" selects no pod of namespace {namespace}')
+
+
+PDB_SELECTS_NOTHING = Rule(
+    "pdb-selects-nothing",
+    WARNING,
+    selects_nothing,
+    summary="Budget that selects no pods",
+    why="It protects nothing. Checked against the cluster, or where the manifests have workloads in its namespace.",
+    fix="Make the selector match the labels of the pod template",
+    source=doc.BUDGETS,
+)
 
 
 def _elsewhere(context: LintContext, subject: Subject, selector: Selector) -> list[Workload]:
@@ -143,12 +245,35 @@ def whole_namespace(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", "selector"), message)
 
 
+PDB_WHOLE_NAMESPACE = Rule(
+    "pdb-whole-namespace",
+    WARNING,
+    whole_namespace,
+    summary="One budget for all pods in a namespace",
+    why="The pods of all workloads, Jobs included, are counted together: one workload may lose all of its pods.",
+    fix="Give each workload its own budget",
+    source=doc.BUDGETS,
+)
+
+
 def missing(context: LintContext) -> Iterator[Problem]:
     protected = _budgets_of(context)
     for workload in context.workloads if context.all_known("PodDisruptionBudget") else ():
         if workload.serving and workload.at_least > 1 and workload not in protected:
             message = f"no budget covers its {workload.range} replicas: drains may take all at once"
             yield workload.subject.problem((), message)
+
+
+PDB_MISSING = Rule(
+    "pdb-missing",
+    NOTE,
+    missing,
+    summary="Several replicas without a budget",
+    why="Drains evict all pods of a node at once; several drains together may take the whole workload down.",
+    fix="Add a PodDisruptionBudget with maxUnavailable: 1",
+    source=doc.DISRUPTIONS,
+    once=True,
+)
 
 
 def _in_one_cluster(
@@ -171,111 +296,3 @@ def _budgets_of(context: LintContext) -> dict[Workload, list[TypedObject[PodDisr
             for workload in context.selected(budget.metadata.namespace or "default", selector):
                 budgets.setdefault(workload, []).append(item)
     return budgets
-
-
-RULES = (
-    Rule(
-        "pdb-zero-disruptions",
-        WARNING,
-        zero_disruptions,
-        summary="Budget that never allows an eviction",
-        why="Draining a node with such a pod never ends; upgrades and scale-downs hang.",
-        fix="Allow at least one: maxUnavailable: 1",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-over-hpa-min",
-        WARNING,
-        over_autoscaler_minimum,
-        summary="minAvailable that is not below the autoscaler's minimum",
-        why="At the minimum no pod can be spared, and drains hang in quiet hours.",
-        fix="Use maxUnavailable, or raise minReplicas above minAvailable",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-percent-rounding",
-        WARNING,
-        percent_rounding,
-        summary="A percentage that rounds up to all replicas",
-        why="Percentages round up to whole pods: with few replicas none may be evicted.",
-        fix="Use maxUnavailable: 1",
-        source=f"{doc.BUDGETS}#rounding-logic-when-specifying-percentages",
-    ),
-    Rule(
-        "pdb-protects-nothing",
-        WARNING,
-        protects_nothing,
-        summary="Budget that lets all its pods go at once",
-        why="A drain of several nodes takes the whole workload down, as if there were no budget.",
-        fix="Set maxUnavailable: 1, or remove the budget",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-unhealthy-policy",
-        NOTE,
-        unhealthy_policy,
-        summary="Budget without unhealthyPodEvictionPolicy: AlwaysAllow",
-        why="By default pods that are not ready may not be evicted while the budget is not met: a crash-looping "
-        "workload blocks drains.",
-        fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
-        source=f"{doc.BUDGETS}#unhealthy-pod-eviction-policy",
-        profile=RuleProfile.STRICT,
-        once=True,
-    ),
-    Rule(
-        "pdb-arbitrary-controller",
-        WARNING,
-        arbitrary_controller,
-        summary="maxUnavailable or a percentage for bare pods",
-        why="Without a scalable controller the budget cannot know how many pods there should be, and allows no "
-        "eviction.",
-        fix="Use an integer minAvailable",
-        source=f"{doc.BUDGETS}#arbitrary-controllers-and-selectors",
-    ),
-    Rule(
-        "pdb-no-policy",
-        ERROR,
-        no_policy,
-        summary="Budget with neither, or both, of minAvailable and maxUnavailable",
-        why="With neither, no eviction is ever allowed; with both, the API server refuses it.",
-        fix="Set one of them: maxUnavailable: 1",
-        source=f"{doc.BUDGETS}; pkg/controller/disruption/disruption.go (v1.36)",
-    ),
-    Rule(
-        "pdb-overlap",
-        ERROR,
-        overlap,
-        summary="Pods that more than one budget selects",
-        why="The eviction API answers with an error for such pods, so drains never end.",
-        fix="Make the selectors disjoint",
-        source=f"{doc.BUDGETS}; https://github.com/kubernetes/kubernetes/issues/75957",
-    ),
-    Rule(
-        "pdb-selects-nothing",
-        WARNING,
-        selects_nothing,
-        summary="Budget that selects no pods",
-        why="It protects nothing. Checked against the cluster, or where the manifests have workloads in its namespace.",
-        fix="Make the selector match the labels of the pod template",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-whole-namespace",
-        WARNING,
-        whole_namespace,
-        summary="One budget for all pods in a namespace",
-        why="The pods of all workloads, Jobs included, are counted together: one workload may lose all of its pods.",
-        fix="Give each workload its own budget",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-missing",
-        NOTE,
-        missing,
-        summary="Several replicas without a budget",
-        why="Drains evict all pods of a node at once; several drains together may take the whole workload down.",
-        fix="Add a PodDisruptionBudget with maxUnavailable: 1",
-        source=doc.DISRUPTIONS,
-        once=True,
-    ),
-)

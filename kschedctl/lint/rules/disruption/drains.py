@@ -29,6 +29,18 @@ def no_headroom(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((), message)
 
 
+DRAIN_NO_HEADROOM = Rule(
+    "drain-no-headroom",
+    WARNING,
+    no_headroom,
+    summary="Pods that fit nowhere else once evicted",
+    why="Even where the budget permits it, a drained pod stays Pending. Proved by replay on the cluster without it.",
+    fix="Add capacity, or relax the pods' constraints",
+    source="https://github.com/kubernetes-sigs/descheduler/issues/1584",
+    needs_cluster=True,
+)
+
+
 def _nowhere_else(context: LintContext, workload: Workload, row: Row) -> bool:
     """Whether its pod that is on this node would fit on no other, by a replay without it.
 
@@ -71,27 +83,13 @@ def order_deadlock(context: LintContext) -> Iterator[Problem]:
         yield Subject("PodDisruptionBudget", name, namespace).problem(("spec",), message)
 
 
-RULES = (
-    Rule(
-        "drain-no-headroom",
-        WARNING,
-        no_headroom,
-        summary="Pods that fit nowhere else once evicted",
-        why="Even where the budget permits it, a drained pod stays Pending. Proved by replay on the cluster without "
-        "it.",
-        fix="Add capacity, or relax the pods' constraints",
-        source="https://github.com/kubernetes-sigs/descheduler/issues/1584",
-        needs_cluster=True,
-    ),
-    Rule(
-        "drain-order-deadlock",
-        WARNING,
-        order_deadlock,
-        summary="Two budgets that allow nothing share nodes",
-        why="Each waits for pods that cannot come up until the other lets go: such nodes cannot be drained in any "
-        "order.",
-        fix="Let at least one of them allow an eviction",
-        source=doc.DISRUPTIONS,
-        needs_cluster=True,
-    ),
+DRAIN_ORDER_DEADLOCK = Rule(
+    "drain-order-deadlock",
+    WARNING,
+    order_deadlock,
+    summary="Two budgets that allow nothing share nodes",
+    why="Each waits for pods that cannot come up until the other lets go: such nodes cannot be drained in any order.",
+    fix="Let at least one of them allow an eviction",
+    source=doc.DISRUPTIONS,
+    needs_cluster=True,
 )

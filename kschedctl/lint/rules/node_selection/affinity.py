@@ -33,6 +33,18 @@ def no_node_matches(context: LintContext) -> Iterator[Problem]:
             )
 
 
+NA_NO_NODE_MATCHES = Rule(
+    "na-no-node-matches",
+    ERROR,
+    no_node_matches,
+    summary="nodeSelector or required node affinity that no node matches",
+    why="The pods stay Pending until such a node joins. Proved by replay.",
+    fix="Correct the labels, or add such nodes",
+    source=doc.AFFINITY,
+    needs_cluster=True,
+)
+
+
 def one_node_matches(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
@@ -40,6 +52,18 @@ def one_node_matches(context: LintContext) -> Iterator[Problem]:
         named = HOSTNAME in workload.spec.node_selector
         if workload.kind in SERVING and len(facts) > 1 and selected.sum() == 1 and not named:
             yield workload.problem(where(workload), f"only node {facts.names(selected)} matches {demands(workload)}")
+
+
+NA_ONE_NODE_MATCHES = Rule(
+    "na-one-node-matches",
+    WARNING,
+    one_node_matches,
+    summary="Only one node matches",
+    why="When that node is drained or fails, the pods have nowhere to go.",
+    fix="Select a label that several nodes have",
+    source=doc.AFFINITY,
+    needs_cluster=True,
+)
 
 
 def contradiction(workload: Workload) -> Iterator[Problem]:
@@ -50,6 +74,17 @@ def contradiction(workload: Workload) -> Iterator[Problem]:
         yield workload.problem(where(workload), f"no node can meet all that is required of {keys}")
 
 
+NA_CONTRADICTION = Rule(
+    "na-contradiction",
+    ERROR,
+    each_workload(contradiction),
+    summary="Required node conditions that contradict each other",
+    why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
+    fix="Remove one of the conditions",
+    source=doc.AFFINITY,
+)
+
+
 def not_an_integer(workload: Workload) -> Iterator[Problem]:
     for path, term in node_terms(workload):
         for j, expression in enumerate(term.match_expressions):
@@ -57,6 +92,17 @@ def not_an_integer(workload: Workload) -> Iterator[Problem]:
             if expression.operator in ("Gt", "Lt") and len(values) == 1 and parse_int64(values[0]) is None:
                 message = f"\"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
                 yield workload.problem((*path, "matchExpressions", j, "values"), message)
+
+
+NA_NOT_INTEGER = Rule(
+    "na-not-integer",
+    ERROR,
+    each_workload(not_an_integer),
+    summary="Gt or Lt with a value that is not an integer",
+    why="The API server takes it, but every attempt to schedule such a pod fails.",
+    fix="Write an integer in quotes",
+    source="NewRequirement in staging/src/k8s.io/apimachinery/pkg/labels/selector.go (v1.36)",
+)
 
 
 def preferred_dead(context: LintContext) -> Iterator[Problem]:
@@ -73,6 +119,18 @@ def preferred_dead(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(
                     ("affinity", "nodeAffinity", PREFERRED, i), "no node matches: the preference has no effect"
                 )
+
+
+NA_PREFERRED_DEAD = Rule(
+    "na-preferred-dead",
+    NOTE,
+    preferred_dead,
+    summary="Preferred node affinity that no node matches",
+    why="It has no effect; usually a label is misspelt.",
+    fix="Correct the label, or remove the preference",
+    source=doc.AFFINITY,
+    needs_cluster=True,
+)
 
 
 def node_name_pin(context: LintContext) -> Iterator[Problem]:
@@ -93,11 +151,34 @@ def node_name_pin(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(("nodeSelector", HOSTNAME), message)
 
 
+NA_NODE_NAME_PIN = Rule(
+    "na-node-name-pin",
+    WARNING,
+    node_name_pin,
+    summary="Pods pinned to one node by name",
+    why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
+    "never bind. A hostname in nodeSelector ties the workload to one node.",
+    fix="Select nodes by a label that several of them share",
+    source=f"{doc.AFFINITY}#nodename",
+)
+
+
 def kubelet_settable_label(workload: Workload) -> Iterator[Problem]:
     for key in workload.spec.node_selector:
         name = key.lower()
         if any(word in name for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
             yield workload.problem(("nodeSelector", key), f"a compromised kubelet may give its node the label {key}")
+
+
+NA_KUBELET_SETTABLE_LABEL = Rule(
+    "na-kubelet-settable-label",
+    NOTE,
+    each_workload(kubelet_settable_label),
+    summary="Isolation by a label that kubelets may set",
+    why="A compromised node can label itself to attract sensitive pods.",
+    fix="Use labels with the prefix node-restriction.kubernetes.io/",
+    source=f"{doc.AFFINITY}#node-isolation-restriction",
+)
 
 
 def where(workload: Workload) -> Path:
@@ -112,74 +193,3 @@ def demands(workload: Workload) -> str:
     keys = dict.fromkeys(key for way in alternatives(workload.spec) for key in way.conditions.by_key)
     shown = [f"{key}={workload.spec.node_selector[key]}" if key in workload.spec.node_selector else key for key in keys]
     return ", ".join(shown) or "its node affinity"
-
-
-RULES = (
-    Rule(
-        "na-no-node-matches",
-        ERROR,
-        no_node_matches,
-        summary="nodeSelector or required node affinity that no node matches",
-        why="The pods stay Pending until such a node joins. Proved by replay.",
-        fix="Correct the labels, or add such nodes",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "na-one-node-matches",
-        WARNING,
-        one_node_matches,
-        summary="Only one node matches",
-        why="When that node is drained or fails, the pods have nowhere to go.",
-        fix="Select a label that several nodes have",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "na-contradiction",
-        ERROR,
-        each_workload(contradiction),
-        summary="Required node conditions that contradict each other",
-        why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
-        fix="Remove one of the conditions",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "na-not-integer",
-        ERROR,
-        each_workload(not_an_integer),
-        summary="Gt or Lt with a value that is not an integer",
-        why="The API server takes it, but every attempt to schedule such a pod fails.",
-        fix="Write an integer in quotes",
-        source="NewRequirement in staging/src/k8s.io/apimachinery/pkg/labels/selector.go (v1.36)",
-    ),
-    Rule(
-        "na-preferred-dead",
-        NOTE,
-        preferred_dead,
-        summary="Preferred node affinity that no node matches",
-        why="It has no effect; usually a label is misspelt.",
-        fix="Correct the label, or remove the preference",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "na-node-name-pin",
-        WARNING,
-        node_name_pin,
-        summary="Pods pinned to one node by name",
-        why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
-        "never bind. A hostname in nodeSelector ties the workload to one node.",
-        fix="Select nodes by a label that several of them share",
-        source=f"{doc.AFFINITY}#nodename",
-    ),
-    Rule(
-        "na-kubelet-settable-label",
-        NOTE,
-        each_workload(kubelet_settable_label),
-        summary="Isolation by a label that kubelets may set",
-        why="A compromised node can label itself to attract sensitive pods.",
-        fix="Use labels with the prefix node-restriction.kubernetes.io/",
-        source=f"{doc.AFFINITY}#node-isolation-restriction",
-    ),
-)

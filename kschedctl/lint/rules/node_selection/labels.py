@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,9 +17,9 @@ from kschedctl.lint.analysis.placement import (
     required_node_terms,
     volume_label_keys,
 )
-from kschedctl.lint.fixes.safe_fixes import correct_value
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.field_edits import replace_value
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
@@ -66,6 +66,17 @@ def misspelt(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(path, f"no node has the label {key}", f"Write {meant}")
 
 
+LB_MISSPELT = Rule(
+    "lb-misspelt",
+    WARNING,
+    misspelt,
+    summary="A node label that looks like a misspelt well-known, cloud or NodePool label",
+    why="No node has it: what is required keeps pods Pending, what is preferred does nothing.",
+    fix="Correct the label",
+    source=doc.LABELS,
+)
+
+
 def _of_others(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
     """What volumes and classes of storage ask of nodes, and what NodePools say of theirs."""
     for subject, volume in context.linted(PersistentVolume):
@@ -103,6 +114,17 @@ def ored(workload: Workload) -> Iterator[Problem]:
     if wide and any(_keys(term).isdisjoint(_keys(terms[wide[0]])) for term in others):
         message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
         yield workload.problem((*NODE_TERMS, wide[0]), message)
+
+
+NA_TERMS_ORED = Rule(
+    "na-terms-ored",
+    NOTE,
+    each_workload(ored),
+    summary="Node selector terms that were meant to be combined",
+    why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others pointless.",
+    fix="Put all matchExpressions into one term",
+    source=doc.AFFINITY,
+)
 
 
 def _keys(term: NodeSelectorTerm) -> set[str]:
@@ -143,25 +165,51 @@ _ALIASES = {
 
 
 class _Requirement(NamedTuple):
-    """A requirement on a label of nodes; the paths of its values."""
+    """A requirement on a node label."""
 
     key: str
     operator: str
     values: tuple[tuple[Path, str], ...]
+    """Each value with its path."""
+
+
+class _WrongValue(NamedTuple):
+    """A value of a node label that no node can have."""
+
+    path: Path
+    message: str
+    fix: str
+    replacement: str
+    """The value that was meant, or "" if that is not clear."""
 
 
 def unknown_value(context: LintContext) -> Iterator[Problem]:
     pools = {subject.name for subject, _ in context.linted(WrittenNodePool)}
     for workload in context.workloads:
         for requirement in _requirements_of(workload):
-            problems = _of_pools(requirement, pools) if requirement.key == _POOL else _unknown(requirement)
-            yield from (workload.problem(path, message, fix) for path, message, fix in problems)
+            if requirement.key == _POOL:
+                wrong_values = _find_misspelt_pool_names(requirement, pools)
+            else:
+                wrong_values = _find_impossible_values(requirement)
+            yield from (workload.problem(*wrong_value) for wrong_value in wrong_values)
     for subject, pool in context.linted(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             at: Path = ("spec", "template", "spec", "requirements", i, "values")
             values = tuple(((*at, j), str(value)) for j, value in enumerate(declared.values))
-            for path, message, fix in _unknown(_Requirement(declared.key, declared.operator, values)):
-                yield subject.problem(path, message, fix)
+            requirement = _Requirement(declared.key, declared.operator, values)
+            yield from (subject.problem(*wrong_value) for wrong_value in _find_impossible_values(requirement))
+
+
+NA_UNKNOWN_VALUE = Rule(
+    "na-unknown-value",
+    WARNING,
+    unknown_value,
+    summary="A value that a well-known node label never has",
+    why="No node has it: what is required keeps pods Pending, what is preferred or excluded does nothing.",
+    fix="Correct the value",
+    source=doc.LABELS,
+    safe_fix=replace_value,
+)
 
 
 _POOL = "karpenter.sh/nodepool"
@@ -178,29 +226,34 @@ def _requirements_of(workload: Workload) -> Iterator[_Requirement]:
             yield _Requirement(expression.key, expression.operator, values)
 
 
-def _unknown(requirement: _Requirement) -> Iterator[tuple[Path, str, str]]:
-    """(field, what is wrong, what to write) of values that no node has, where they are not beside what is meant."""
+def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
+    """Yield the values of a well-known label that no node has, unless the value that was meant is listed, too."""
     key = DEPRECATED.get(requirement.key, requirement.key)
     known = VALUES.get(key, ())
+    if not known or requirement.operator not in ("In", "NotIn"):
+        return
     written = {value for _, value in requirement.values}
-    for path, value in requirement.values if known and requirement.operator in ("In", "NotIn") else ():
-        meant = "" if value in known else _value_meant(value, known)
-        if value in known or meant in written or (not meant and key not in _CLOSED):
+    for path, value in requirement.values:
+        if value in known:
+            continue
+        meant = _find_meant_value(value, known)
+        if meant in written or (not meant and key not in _CLOSED):
             continue
         fix = f"Write {meant}" if meant else f"Write one of {', '.join(known[:3])}"
-        yield path, f"{requirement.key} is never {value or 'empty'} on a node", fix
+        yield _WrongValue(path, f"{requirement.key} is never {value or 'empty'} on a node", fix, meant)
 
 
-def _value_meant(value: str, known: tuple[str, ...]) -> str:
+def _find_meant_value(value: str, known: tuple[str, ...]) -> str:
+    """Return the known value that a value is an alias or a misspelling of, or ""."""
     alias = _ALIASES.get(value.lower(), "")
     return alias if alias in known else one_meant(value, known)
 
 
-def _of_pools(requirement: _Requirement, pools: Iterable[str]) -> Iterator[tuple[Path, str, str]]:
-    """(field, what is wrong, what to write) of names of NodePools that are nearly one of these."""
+def _find_misspelt_pool_names(requirement: _Requirement, pools: Collection[str]) -> Iterator[_WrongValue]:
+    """Yield the names of NodePools that do not exist but are similar to one of `pools`."""
     for path, value in requirement.values:
         if meant := one_meant(value, pools) if value not in pools else "":
-            yield path, f'there is no NodePool "{value}", but "{meant}"', f"Write {meant}"
+            yield _WrongValue(path, f'there is no NodePool "{value}", but "{meant}"', f"Write {meant}", meant)
 
 
 def os_mismatch(workload: Workload) -> Iterator[Problem]:
@@ -217,6 +270,17 @@ def os_mismatch(workload: Workload) -> Iterator[Problem]:
         yield workload.problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
 
 
+NA_OS_MISMATCH = Rule(
+    "na-os-mismatch",
+    ERROR,
+    each_workload(os_mismatch),
+    summary="Pods whose operating system differs from that of their nodes",
+    why="The scheduler does not read spec.os: it places the pods by labels alone, and the kubelet refuses them.",
+    fix="Select nodes by kubernetes.io/os with the value of spec.os.name",
+    source="https://kubernetes.io/docs/concepts/workloads/pods/#pod-os",
+)
+
+
 _OS_NAME, _OPTIONS = "spec.os", "securityContext.windowsOptions"
 
 
@@ -230,44 +294,3 @@ def _system(workload: Workload) -> tuple[str, str]:
         if field_at(holder, "securityContext", "windowsOptions"):
             return _OPTIONS, "windows"
     return "", ""
-
-
-RULES = (
-    Rule(
-        "lb-misspelt",
-        WARNING,
-        misspelt,
-        summary="A node label that looks like a misspelt well-known, cloud or NodePool label",
-        why="No node has it: what is required keeps pods Pending, what is preferred does nothing.",
-        fix="Correct the label",
-        source=doc.LABELS,
-    ),
-    Rule(
-        "na-terms-ored",
-        NOTE,
-        each_workload(ored),
-        summary="Node selector terms that were meant to be combined",
-        why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others pointless.",
-        fix="Put all matchExpressions into one term",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "na-unknown-value",
-        WARNING,
-        unknown_value,
-        summary="A value that a well-known node label never has",
-        why="No node has it: what is required keeps pods Pending, what is preferred or excluded does nothing.",
-        fix="Correct the value",
-        source=doc.LABELS,
-        safe_fix=correct_value,
-    ),
-    Rule(
-        "na-os-mismatch",
-        ERROR,
-        each_workload(os_mismatch),
-        summary="Pods whose operating system differs from that of their nodes",
-        why="The scheduler does not read spec.os: it places the pods by labels alone, and the kubelet refuses them.",
-        fix="Select nodes by kubernetes.io/os with the value of spec.os.name",
-        source="https://kubernetes.io/docs/concepts/workloads/pods/#pod-os",
-    ),
-)

@@ -43,6 +43,18 @@ def node_pool_impossible(context: LintContext) -> Iterator[Problem]:
             )
 
 
+NA_NODEPOOL_IMPOSSIBLE = Rule(
+    "na-nodepool-impossible",
+    WARNING,
+    node_pool_impossible,
+    summary="No Karpenter NodePool can provide the required nodes",
+    why="Karpenter creates no node, and the pods stay Pending unless other nodes have the labels. Checked for pods "
+    "that select a label of Karpenter's, or of the NodePools among the manifests.",
+    fix="Correct the labels or tolerations, or let a NodePool offer them",
+    source="https://karpenter.sh/docs/concepts/scheduling/",
+)
+
+
 def _pool_fits(pool: WrittenNodePool, workload: Workload) -> bool:
     labels, declared = pool.labels, pool.requirements
     taints = pool.spec.template.spec.taints
@@ -84,25 +96,13 @@ def not_ready(context: LintContext) -> Iterator[Problem]:
         yield Subject("Node", names[0]).problem(("status", "conditions"), message)
 
 
-RULES = (
-    Rule(
-        "na-nodepool-impossible",
-        WARNING,
-        node_pool_impossible,
-        summary="No Karpenter NodePool can provide the required nodes",
-        why="Karpenter creates no node, and the pods stay Pending unless other nodes have the labels. Checked for pods "
-        "that select a label of Karpenter's, or of the NodePools among the manifests.",
-        fix="Correct the labels or tolerations, or let a NodePool offer them",
-        source="https://karpenter.sh/docs/concepts/scheduling/",
-    ),
-    Rule(
-        "nd-not-ready",
-        WARNING,
-        not_ready,
-        summary="Nodes that are not ready, or under pressure",
-        why="They take no new pods, and those that run there may be evicted: there is less room than it seems.",
-        fix="Repair the nodes, or remove them",
-        source=f"{doc.TAINTS}#taint-nodes-by-condition",
-        needs_cluster=True,
-    ),
+ND_NOT_READY = Rule(
+    "nd-not-ready",
+    WARNING,
+    not_ready,
+    summary="Nodes that are not ready, or under pressure",
+    why="They take no new pods, and those that run there may be evicted: there is less room than it seems.",
+    fix="Repair the nodes, or remove them",
+    source=f"{doc.TAINTS}#taint-nodes-by-condition",
+    needs_cluster=True,
 )

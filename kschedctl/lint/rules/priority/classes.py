@@ -24,12 +24,34 @@ def value_over_1e9(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("value",), f"{linted.value:,} is above 1,000,000,000")
 
 
+PC_VALUE_OVER_1E9 = Rule(
+    "pc-value-over-1e9",
+    ERROR,
+    value_over_1e9,
+    summary="PriorityClass value above 1,000,000,000",
+    why="The API server refuses the class: higher values are kept for the system's own classes.",
+    fix="Choose a value of at most 1000000000",
+    source=doc.PRIORITY,
+)
+
+
 def system_prefix(context: LintContext) -> Iterator[Problem]:
     system = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
     for subject, linted in context.linted(PriorityClass):
         name = linted.metadata.name
         if name.startswith(RESERVED_PREFIX) and ((name, linted.value) not in system or linted.global_default):
             yield subject.problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
+
+
+PC_SYSTEM_PREFIX = Rule(
+    "pc-system-prefix",
+    ERROR,
+    system_prefix,
+    summary="PriorityClass name that begins with system-",
+    why="The prefix is reserved: the API server refuses every such class but its own two.",
+    fix="Give the class another name",
+    source=doc.PRIORITY,
+)
 
 
 def multiple_global_default(context: LintContext) -> Iterator[Problem]:
@@ -41,6 +63,17 @@ def multiple_global_default(context: LintContext) -> Iterator[Problem]:
             wins = min(beside, key=lambda c: c.value).metadata.name
             message = f"{len(names)} classes are the global default ({', '.join(names)}); {wins}, the lowest, would win"
             yield subject.problem(("globalDefault",), message)
+
+
+PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
+    "pc-multiple-global-default",
+    ERROR,
+    multiple_global_default,
+    summary="More than one PriorityClass is the global default",
+    why="Admission refuses the second one; where a race let both in, the one with the lowest value silently wins.",
+    fix="Set globalDefault: true on one class only",
+    source=f"{doc.PRIORITY}; https://github.com/kubernetes/kubernetes/issues/59987",
+)
 
 
 def global_default_high(context: LintContext) -> Iterator[Problem]:
@@ -56,6 +89,17 @@ def global_default_high(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("globalDefault",), message)
 
 
+PC_GLOBAL_DEFAULT_HIGH = Rule(
+    "pc-global-default-high",
+    WARNING,
+    global_default_high,
+    summary="The global default outranks all other classes",
+    why="Pods without a class are scheduled before, and may preempt, those with one.",
+    fix="Give the global default a value below that of the classes for important pods",
+    source=doc.PRIORITY,
+)
+
+
 def duplicate_value(context: LintContext) -> Iterator[Problem]:
     by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
     for known in context.known_items(PriorityClass):
@@ -68,12 +112,36 @@ def duplicate_value(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("value",), f"{linted.value:,} is also the value of {', '.join(others)}")
 
 
+PC_DUPLICATE_VALUE = Rule(
+    "pc-duplicate-value",
+    NOTE,
+    duplicate_value,
+    summary="Two PriorityClasses with the same value",
+    why="Two names suggest an order between their pods, but to the scheduler they are equal.",
+    fix="Give the classes different values, or keep one of them",
+    source=doc.PRIORITY,
+    profile=RuleProfile.STRICT,
+)
+
+
 def no_description(context: LintContext) -> Iterator[Problem]:
     classes = context.linted(PriorityClass)
     recorded = any(subject.document or linted.description for subject, linted in classes)
     for subject, linted in classes if recorded else ():
         if not linted.description and not linted.metadata.name.startswith(RESERVED_PREFIX):
             yield subject.problem((), "no description says which pods should use it")
+
+
+PC_NO_DESCRIPTION = Rule(
+    "pc-no-description",
+    NOTE,
+    no_description,
+    summary="PriorityClass without a description",
+    why="Users cannot tell when to use it.",
+    fix="Say in description which pods should use the class",
+    source=doc.PRIORITY,
+    profile=RuleProfile.STRICT,
+)
 
 
 def never_but_urgent(context: LintContext) -> Iterator[Problem]:
@@ -85,70 +153,12 @@ def never_but_urgent(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("preemptionPolicy",), message)
 
 
-RULES = (
-    Rule(
-        "pc-value-over-1e9",
-        ERROR,
-        value_over_1e9,
-        summary="PriorityClass value above 1,000,000,000",
-        why="The API server refuses the class: higher values are kept for the system's own classes.",
-        fix="Choose a value of at most 1000000000",
-        source=doc.PRIORITY,
-    ),
-    Rule(
-        "pc-system-prefix",
-        ERROR,
-        system_prefix,
-        summary="PriorityClass name that begins with system-",
-        why="The prefix is reserved: the API server refuses every such class but its own two.",
-        fix="Give the class another name",
-        source=doc.PRIORITY,
-    ),
-    Rule(
-        "pc-multiple-global-default",
-        ERROR,
-        multiple_global_default,
-        summary="More than one PriorityClass is the global default",
-        why="Admission refuses the second one; where a race let both in, the one with the lowest value silently wins.",
-        fix="Set globalDefault: true on one class only",
-        source=f"{doc.PRIORITY}; https://github.com/kubernetes/kubernetes/issues/59987",
-    ),
-    Rule(
-        "pc-global-default-high",
-        WARNING,
-        global_default_high,
-        summary="The global default outranks all other classes",
-        why="Pods without a class are scheduled before, and may preempt, those with one.",
-        fix="Give the global default a value below that of the classes for important pods",
-        source=doc.PRIORITY,
-    ),
-    Rule(
-        "pc-duplicate-value",
-        NOTE,
-        duplicate_value,
-        summary="Two PriorityClasses with the same value",
-        why="Two names suggest an order between their pods, but to the scheduler they are equal.",
-        fix="Give the classes different values, or keep one of them",
-        source=doc.PRIORITY,
-        profile=RuleProfile.STRICT,
-    ),
-    Rule(
-        "pc-no-description",
-        NOTE,
-        no_description,
-        summary="PriorityClass without a description",
-        why="Users cannot tell when to use it.",
-        fix="Say in description which pods should use the class",
-        source=doc.PRIORITY,
-        profile=RuleProfile.STRICT,
-    ),
-    Rule(
-        "pc-never-but-urgent",
-        NOTE,
-        never_but_urgent,
-        summary="preemptionPolicy Never on a class whose name or description promises preemption",
-        why="Its pods go to the head of the queue, but wait there, with growing back-off, until others leave.",
-        fix="Remove preemptionPolicy: Never, or say in name and description that the class does not preempt",
-        source=f"{doc.PRIORITY}#non-preempting-priority-class",
-    ),
+PC_NEVER_BUT_URGENT = Rule(
+    "pc-never-but-urgent",
+    NOTE,
+    never_but_urgent,
+    summary="preemptionPolicy Never on a class whose name or description promises preemption",
+    why="Its pods go to the head of the queue, but wait there, with growing back-off, until others leave.",
+    fix="Remove preemptionPolicy: Never, or say in name and description that the class does not preempt",
+    source=f"{doc.PRIORITY}#non-preempting-priority-class",
 )

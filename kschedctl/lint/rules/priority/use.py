@@ -37,6 +37,18 @@ def missing(context: LintContext) -> Iterator[Problem]:
             )
 
 
+PC_MISSING = Rule(
+    "pc-missing",
+    ERROR,
+    missing,
+    summary="priorityClassName of a class that does not exist",
+    why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked where "
+    "some PriorityClass is known, of the cluster or among the manifests.",
+    fix="Create the PriorityClass, or correct the name",
+    source=doc.PRIORITY,
+)
+
+
 def not_set(context: LintContext) -> Iterator[Problem]:
     classes = [c for c in context.known(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     serving = [workload for workload in context.workloads if workload.kind in SERVING]
@@ -53,11 +65,36 @@ def not_set(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((), "no priorityClassName and no global default: its pods are the first victims")
 
 
+PC_NOT_SET = Rule(
+    "pc-not-set",
+    NOTE,
+    not_set,
+    summary="No PriorityClass where others in the namespace have one",
+    why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 "
+    "need room.",
+    fix="Set priorityClassName",
+    source=doc.PRIORITY,
+    once=True,
+)
+
+
 def system_critical_in_user_namespace(workload: Workload) -> Iterator[Problem]:
     name, namespace = workload.spec.priority_class_name, workload.subject.namespace
     of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACES) or workload.kind == "DaemonSet"
     if name.startswith(RESERVED_PREFIX) and namespace and not of_system:
         yield workload.problem(("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others")
+
+
+PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
+    "pc-system-critical-in-user-ns",
+    NOTE,
+    each_workload(system_critical_in_user_namespace),
+    summary="A system-*-critical class outside system namespaces",
+    why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
+    fix="Use your own class with a value of at most 1000000000",
+    source=doc.PRIORITY,
+    once=True,
+)
 
 
 def deleted_in_use(context: LintContext) -> Iterator[Problem]:
@@ -81,6 +118,18 @@ def deleted_in_use(context: LintContext) -> Iterator[Problem]:
         yield subject.problem(("spec", "priorityClassName"), message)
 
 
+PC_DELETED_IN_USE = Rule(
+    "pc-deleted-in-use",
+    ERROR,
+    deleted_in_use,
+    summary="Running pods of a PriorityClass that was deleted",
+    why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is replaced.",
+    fix="Create the class again, or move the workloads to another one",
+    source=doc.PRIORITY,
+    needs_cluster=True,
+)
+
+
 def global_default_drift(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     for (kind, namespace, name), pods in pods_by_owner(context.cluster).items():
@@ -88,6 +137,19 @@ def global_default_drift(context: LintContext) -> Iterator[Problem]:
         if len(priorities) > 1:
             values = ", ".join(f"{value:,}" for value in sorted(priorities))
             yield Subject(kind, name, namespace).problem(("spec",), f"its pods have different priorities: {values}")
+
+
+PC_GLOBAL_DEFAULT_DRIFT = Rule(
+    "pc-global-default-drift",
+    WARNING,
+    global_default_drift,
+    summary="Pods of one workload with different priorities",
+    why="A new or changed (default) class only counts for new pods: old ones keep theirs, and become victims of "
+    "their own siblings.",
+    fix="Restart the workload, so that all its pods get the current priority",
+    source=f"{doc.PRIORITY}#notes-about-podpriority-and-existing-clusters",
+    needs_cluster=True,
+)
 
 
 def unused(context: LintContext) -> Iterator[Problem]:
@@ -98,6 +160,18 @@ def unused(context: LintContext) -> Iterator[Problem]:
         name = priority_class.metadata.name
         if name not in used and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
             yield subject.problem((), "no pod and no workload uses it")
+
+
+PC_UNUSED = Rule(
+    "pc-unused",
+    NOTE,
+    unused,
+    summary="A PriorityClass that nothing uses",
+    why="It is obsolete, or a workload that should use it misspells its name.",
+    fix="Delete the class, or use it",
+    source=doc.PRIORITY,
+    needs_cluster=True,
+)
 
 
 def no_quota(context: LintContext) -> Iterator[Problem]:
@@ -116,79 +190,14 @@ def no_quota(context: LintContext) -> Iterator[Problem]:
             yield subject.problem((), "no ResourceQuota limits who may use it: every namespace may take top priority")
 
 
-RULES = (
-    Rule(
-        "pc-missing",
-        ERROR,
-        missing,
-        summary="priorityClassName of a class that does not exist",
-        why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked where "
-        "some PriorityClass is known, of the cluster or among the manifests.",
-        fix="Create the PriorityClass, or correct the name",
-        source=doc.PRIORITY,
-    ),
-    Rule(
-        "pc-not-set",
-        NOTE,
-        not_set,
-        summary="No PriorityClass where others in the namespace have one",
-        why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 "
-        "need room.",
-        fix="Set priorityClassName",
-        source=doc.PRIORITY,
-        once=True,
-    ),
-    Rule(
-        "pc-system-critical-in-user-ns",
-        NOTE,
-        each_workload(system_critical_in_user_namespace),
-        summary="A system-*-critical class outside system namespaces",
-        why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
-        fix="Use your own class with a value of at most 1000000000",
-        source=doc.PRIORITY,
-        once=True,
-    ),
-    Rule(
-        "pc-deleted-in-use",
-        ERROR,
-        deleted_in_use,
-        summary="Running pods of a PriorityClass that was deleted",
-        why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is "
-        "replaced.",
-        fix="Create the class again, or move the workloads to another one",
-        source=doc.PRIORITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-global-default-drift",
-        WARNING,
-        global_default_drift,
-        summary="Pods of one workload with different priorities",
-        why="A new or changed (default) class only counts for new pods: old ones keep theirs, and become victims of "
-        "their own siblings.",
-        fix="Restart the workload, so that all its pods get the current priority",
-        source=f"{doc.PRIORITY}#notes-about-podpriority-and-existing-clusters",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-unused",
-        NOTE,
-        unused,
-        summary="A PriorityClass that nothing uses",
-        why="It is obsolete, or a workload that should use it misspells its name.",
-        fix="Delete the class, or use it",
-        source=doc.PRIORITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-no-quota",
-        NOTE,
-        no_quota,
-        summary="No ResourceQuota guards the highest class",
-        why="Anyone who may create pods may choose the highest class and evict others. Checked when ResourceQuotas are "
-        "among the manifests.",
-        fix="Limit the class by a ResourceQuota with a scopeSelector for PriorityClass in each tenant's namespace",
-        source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
-        profile=RuleProfile.STRICT,
-    ),
+PC_NO_QUOTA = Rule(
+    "pc-no-quota",
+    NOTE,
+    no_quota,
+    summary="No ResourceQuota guards the highest class",
+    why="Anyone who may create pods may choose the highest class and evict others. Checked when ResourceQuotas are "
+    "among the manifests.",
+    fix="Limit the class by a ResourceQuota with a scopeSelector for PriorityClass in each tenant's namespace",
+    source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
+    profile=RuleProfile.STRICT,
 )

@@ -32,6 +32,18 @@ def affinity_to_lower(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, message)
 
 
+PC_AFFINITY_TO_LOWER = Rule(
+    "pc-affinity-to-lower",
+    WARNING,
+    affinity_to_lower,
+    summary="Required affinity to pods of lower priority",
+    why="Preemption would have to evict the very pods that this one must be with, so it refuses the node.",
+    fix="Give both workloads the same priority",
+    source=f"{doc.PRIORITY}#inter-pod-affinity-on-lower-priority-pods",
+    needs_cluster=True,
+)
+
+
 def cross_node(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
@@ -54,6 +66,19 @@ def cross_node(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, message)
 
 
+PC_CROSS_NODE_PREEMPTION = Rule(
+    "pc-cross-node-preemption",
+    WARNING,
+    cross_node,
+    summary="Anti-affinity wider than a node against pods of lower priority",
+    why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone stay, "
+    "and the pod stays Pending despite its priority. Reported when the replay finds no node now.",
+    fix="Use the topologyKey kubernetes.io/hostname, or keep the two in different zones by node affinity",
+    source=f"{doc.PRIORITY}#cross-node-preemption",
+    needs_cluster=True,
+)
+
+
 def victims_long_grace(context: LintContext) -> Iterator[Problem]:
     highest = _highest(context)
     for workload in context.workloads:
@@ -62,6 +87,18 @@ def victims_long_grace(context: LintContext) -> Iterator[Problem]:
         if grace >= LONG_GRACE_SECONDS and own < highest:
             message = f"pods that evict it (priority {highest:,} against {own:,}) wait up to {grace:,} s"
             yield workload.problem(("terminationGracePeriodSeconds",), message)
+
+
+PC_VICTIMS_LONG_GRACE = Rule(
+    "pc-victims-long-grace",
+    NOTE,
+    victims_long_grace,
+    summary="Long termination grace period of pods that others may preempt",
+    why="The preemptor waits until they have ended, and others may take the room meanwhile.",
+    fix="Shorten terminationGracePeriodSeconds, or raise the priority so that nothing preempts it",
+    source=f"{doc.PRIORITY}#graceful-termination-of-preemption-victims",
+    needs_cluster=True,
+)
 
 
 def budget_no_guarantee(context: LintContext) -> Iterator[Problem]:
@@ -73,12 +110,39 @@ def budget_no_guarantee(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec",), message)
 
 
+PC_PDB_NOT_GUARANTEE = Rule(
+    "pc-pdb-not-guarantee",
+    NOTE,
+    budget_no_guarantee,
+    summary="A disruption budget for the pods that preemption evicts first",
+    why="Preemption tries to respect budgets but breaks them when nothing else makes room, and takes the pods of "
+    "the lowest priority first.",
+    fix="Give pods that must not be evicted a higher priority",
+    source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
+    needs_cluster=True,
+    profile=RuleProfile.STRICT,
+    once=True,
+)
+
+
 def daemon_set_low(context: LintContext) -> Iterator[Problem]:
     highest = _highest(context)
     for workload in context.workloads:
         if workload.kind == "DaemonSet" and context.priority(workload) <= min(context.default_priority, highest - 1):
             message = f"priority {context.priority(workload):,} is below {highest:,} of other pods, that may evict it"
             yield workload.problem(("priorityClassName",), message)
+
+
+PC_DAEMONSET_LOW = Rule(
+    "pc-daemonset-low",
+    NOTE,
+    daemon_set_low,
+    summary="DaemonSet without its own PriorityClass, below other pods",
+    why="A pod of a DaemonSet that is evicted cannot go to another node: the node stays without it.",
+    fix="Give the DaemonSet a class above that of ordinary workloads, such as system-node-critical",
+    source="https://github.com/kubernetes/kubernetes/issues/141227",
+    needs_cluster=True,
+)
 
 
 def inversion(context: LintContext) -> Iterator[Problem]:
@@ -94,6 +158,18 @@ def inversion(context: LintContext) -> Iterator[Problem]:
                 i = next(i for i, c in context.claims(workload) if c.metadata.name == claim_name)
                 message = f"claim {claim_name} ties it to the node of {lowest.subject}, which has a lower priority"
                 yield workload.problem(("volumes", i), message)
+
+
+PC_INVERSION = Rule(
+    "pc-inversion",
+    NOTE,
+    inversion,
+    summary="A claim shared with a workload of lower priority",
+    why="A volume for one node keeps its users together: where the lower one runs decides where the higher one can.",
+    fix="Give both the same priority, or each its own claim",
+    source=doc.VOLUMES,
+    needs_cluster=True,
+)
 
 
 def _matching(context: LintContext, workload: Workload, term: Term) -> Bools:
@@ -114,72 +190,3 @@ def _highest(context: LintContext) -> int:
     """The highest priority of pods in the cluster that may evict others, those of the system aside."""
     infos = context.facts.view.pods.infos
     return max((i.priority for i in infos if i.priority < SYSTEM and i.spec.preemption_policy != "Never"), default=0)
-
-
-RULES = (
-    Rule(
-        "pc-affinity-to-lower",
-        WARNING,
-        affinity_to_lower,
-        summary="Required affinity to pods of lower priority",
-        why="Preemption would have to evict the very pods that this one must be with, so it refuses the node.",
-        fix="Give both workloads the same priority",
-        source=f"{doc.PRIORITY}#inter-pod-affinity-on-lower-priority-pods",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-cross-node-preemption",
-        WARNING,
-        cross_node,
-        summary="Anti-affinity wider than a node against pods of lower priority",
-        why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone stay, "
-        "and the pod stays Pending despite its priority. Reported when the replay finds no node now.",
-        fix="Use the topologyKey kubernetes.io/hostname, or keep the two in different zones by node affinity",
-        source=f"{doc.PRIORITY}#cross-node-preemption",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-victims-long-grace",
-        NOTE,
-        victims_long_grace,
-        summary="Long termination grace period of pods that others may preempt",
-        why="The preemptor waits until they have ended, and others may take the room meanwhile.",
-        fix="Shorten terminationGracePeriodSeconds, or raise the priority so that nothing preempts it",
-        source=f"{doc.PRIORITY}#graceful-termination-of-preemption-victims",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-pdb-not-guarantee",
-        NOTE,
-        budget_no_guarantee,
-        summary="A disruption budget for the pods that preemption evicts first",
-        why="Preemption tries to respect budgets but breaks them when nothing else makes room, and takes the pods of "
-        "the lowest priority first.",
-        fix="Give pods that must not be evicted a higher priority",
-        source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
-        needs_cluster=True,
-        profile=RuleProfile.STRICT,
-        once=True,
-    ),
-    Rule(
-        "pc-daemonset-low",
-        NOTE,
-        daemon_set_low,
-        summary="DaemonSet without its own PriorityClass, below other pods",
-        why="A pod of a DaemonSet that is evicted cannot go to another node: the node stays without it.",
-        fix="Give the DaemonSet a class above that of ordinary workloads, such as system-node-critical",
-        source="https://github.com/kubernetes/kubernetes/issues/141227",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-inversion",
-        NOTE,
-        inversion,
-        summary="A claim shared with a workload of lower priority",
-        why="A volume for one node keeps its users together: where the lower one runs decides where the higher one "
-        "can.",
-        fix="Give both the same priority, or each its own claim",
-        source=doc.VOLUMES,
-        needs_cluster=True,
-    ),
-)

@@ -19,6 +19,7 @@ from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 
 NEEDED = (CPU, MEMORY)
+_PACKED = "The scheduler counts it as needing nothing and packs nodes until pods are throttled, killed or evicted."
 _TO_AN_END = ("Job", "Workflow", "Training", "Analysis", "Experiment")
 """Words in the names of kinds whose pods run to an end."""
 _WITH_REQUESTS = ".k8s.elastic.co"
@@ -30,9 +31,34 @@ def missing(workload: Workload) -> Iterator[Problem]:
         yield from _missing(workload)
 
 
+RQ_MISSING = Rule(
+    "rq-missing",
+    WARNING,
+    each_workload(missing),
+    summary="Container, or sidecar, without cpu or memory requests",
+    why=_PACKED,
+    fix="Set resources.requests for cpu and memory",
+    source=doc.REQUESTS,
+    once_an_object=True,
+)
+
+
 def missing_in_jobs(workload: Workload) -> Iterator[Problem]:
     if _ends(workload):
         yield from _missing(workload)
+
+
+RQ_MISSING_IN_JOBS = Rule(
+    "rq-missing-in-jobs",
+    NOTE,
+    each_workload(missing_in_jobs),
+    summary="Container of a Job or bare pod without cpu or memory requests",
+    why=_PACKED,
+    fix="Set resources.requests for cpu and memory",
+    source=doc.REQUESTS,
+    once=True,
+    profile=RuleProfile.STRICT,
+)
 
 
 def _ends(workload: Workload) -> bool:
@@ -66,6 +92,17 @@ def unknown_resource(workload: Workload) -> Iterator[Problem]:
                 yield from workload.refused(islice(validate_container_resource_name(name, path), 1))
 
 
+RQ_UNKNOWN_RESOURCE = Rule(
+    "rq-unknown-resource",
+    ERROR,
+    each_workload(unknown_resource),
+    summary="Request for a resource name that containers may not use",
+    why="The API server refuses containers with such names; the scheduler would ignore them.",
+    fix="Write the full name, such as nvidia.com/gpu",
+    source=f"{doc.REQUESTS}; {doc.VALIDATION}",
+)
+
+
 def ephemeral_missing(workload: Workload) -> Iterator[Problem]:
     asked = any({*c.resources.requests, *c.resources.limits} & {"ephemeral-storage"} for c in workload.spec.containers)
     if workload.on_disk and not asked:
@@ -74,7 +111,17 @@ def ephemeral_missing(workload: Workload) -> Iterator[Problem]:
         yield workload.problem(("volumes", index), message)
 
 
-_PACKED = "The scheduler counts it as needing nothing and packs nodes until pods are throttled, killed or evicted."
+RQ_EPHEMERAL_MISSING = Rule(
+    "rq-ephemeral-missing",
+    NOTE,
+    each_workload(ephemeral_missing),
+    summary="emptyDir without a request for ephemeral-storage",
+    why="The disk is not reserved: when the node runs short, the kubelet evicts pods.",
+    fix="Request ephemeral-storage",
+    source=f"{doc.REQUESTS}#local-ephemeral-storage",
+    profile=RuleProfile.STRICT,
+    once=True,
+)
 
 
 IN_BYTES = (MEMORY, EPHEMERAL_STORAGE)
@@ -100,6 +147,18 @@ def absurd(workload: Workload) -> Iterator[Problem]:
         for name, text in asked.items():
             if fault := _absurdity(name, text, asked):
                 yield workload.problem((*at, name), fault)
+
+
+RQ_ABSURD = Rule(
+    "rq-absurd",
+    WARNING,
+    each_workload(absurd),
+    summary="A quantity whose unit looks wrong",
+    why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
+    "that size lets nothing start. 500 of cpu are cores, which no node has.",
+    fix="Write Mi or Gi for memory, m for thousandths of a core",
+    source=f"{doc.REQUESTS}; pkg/api/pod/warnings.go (v1.36)",
+)
 
 
 def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
@@ -142,6 +201,18 @@ def decided_by_init(workload: Workload) -> Iterator[Problem]:
                 yield workload.problem(("initContainers", i, "resources", part, name), message)
 
 
+RQ_DECIDED_BY_INIT = Rule(
+    "rq-decided-by-init",
+    WARNING,
+    each_workload(decided_by_init),
+    summary="An init container that requests many times what the pod needs afterwards",
+    why="The scheduler reserves the larger of the two for the whole life of the pod: most of it lies idle, and few "
+    "nodes, or none, have the room.",
+    fix="Lower the request of the init container, or do its work in a Job",
+    source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers",
+)
+
+
 def _is_absurd(container: Container, name: str) -> bool:
     """Whether another rule says more of the amount."""
     asked = {**container.resources.limits, **container.resources.requests}
@@ -166,75 +237,12 @@ def misspelt(workload: Workload) -> Iterator[Problem]:
                 yield workload.problem((*at, name), f"no node offers {name}", f"Write {meant}")
 
 
-RULES = (
-    Rule(
-        "rq-missing",
-        WARNING,
-        each_workload(missing),
-        summary="Container, or sidecar, without cpu or memory requests",
-        why=_PACKED,
-        fix="Set resources.requests for cpu and memory",
-        source=doc.REQUESTS,
-        once_an_object=True,
-    ),
-    Rule(
-        "rq-missing-in-jobs",
-        NOTE,
-        each_workload(missing_in_jobs),
-        summary="Container of a Job or bare pod without cpu or memory requests",
-        why=_PACKED,
-        fix="Set resources.requests for cpu and memory",
-        source=doc.REQUESTS,
-        once=True,
-        profile=RuleProfile.STRICT,
-    ),
-    Rule(
-        "rq-unknown-resource",
-        ERROR,
-        each_workload(unknown_resource),
-        summary="Request for a resource name that containers may not use",
-        why="The API server refuses containers with such names; the scheduler would ignore them.",
-        fix="Write the full name, such as nvidia.com/gpu",
-        source=f"{doc.REQUESTS}; {doc.VALIDATION}",
-    ),
-    Rule(
-        "rq-ephemeral-missing",
-        NOTE,
-        each_workload(ephemeral_missing),
-        summary="emptyDir without a request for ephemeral-storage",
-        why="The disk is not reserved: when the node runs short, the kubelet evicts pods.",
-        fix="Request ephemeral-storage",
-        source=f"{doc.REQUESTS}#local-ephemeral-storage",
-        profile=RuleProfile.STRICT,
-        once=True,
-    ),
-    Rule(
-        "rq-absurd",
-        WARNING,
-        each_workload(absurd),
-        summary="A quantity whose unit looks wrong",
-        why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
-        "that size lets nothing start. 500 of cpu are cores, which no node has.",
-        fix="Write Mi or Gi for memory, m for thousandths of a core",
-        source=f"{doc.REQUESTS}; pkg/api/pod/warnings.go (v1.36)",
-    ),
-    Rule(
-        "rq-decided-by-init",
-        WARNING,
-        each_workload(decided_by_init),
-        summary="An init container that requests many times what the pod needs afterwards",
-        why="The scheduler reserves the larger of the two for the whole life of the pod: most of it lies idle, and few "
-        "nodes, or none, have the room.",
-        fix="Lower the request of the init container, or do its work in a Job",
-        source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers",
-    ),
-    Rule(
-        "rq-misspelt",
-        WARNING,
-        each_workload(misspelt),
-        summary="A resource name that looks like a misspelt device plugin resource",
-        why="No node offers it: the pods stay Pending (Insufficient).",
-        fix="Correct the name",
-        source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
-    ),
+RQ_MISSPELT = Rule(
+    "rq-misspelt",
+    WARNING,
+    each_workload(misspelt),
+    summary="A resource name that looks like a misspelt device plugin resource",
+    why="No node offers it: the pods stay Pending (Insufficient).",
+    fix="Correct the name",
+    source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
 )

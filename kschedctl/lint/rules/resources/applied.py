@@ -39,6 +39,18 @@ def refused(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((), f"the API server would not create {why}")
 
 
+RQ_APPLY_REFUSED = Rule(
+    "rq-apply-refused",
+    ERROR,
+    refused,
+    summary="Pods that the API server of the cluster would not create",
+    why="Admission refuses each of them, by quotas, LimitRanges, Pod Security or a missing ServiceAccount or "
+    "RuntimeClass: the controller keeps trying and nothing starts. Checked against a cluster.",
+    fix="Change the pod template, or what the namespace allows",
+    source="pkg/kubeapiserver/options/plugins.go (v1.36)",
+)
+
+
 def _hidden(cluster: Cluster) -> Iterator[str]:
     """The kinds that could not be read; files need not hold them."""
     for kind in LIMITS:
@@ -93,17 +105,3 @@ class _Applied:
         without = {VALIDATION, *ELSEWHERE, *not_known(self.cluster, namespace)}
         without.update(not_known_of(self.cluster, namespace, object_at(manifest, "spec")))
         return list(outcomes(self.cluster, manifest, namespace, quotas=quotas, without=without, annotated=False))
-
-
-RULES = (
-    Rule(
-        "rq-apply-refused",
-        ERROR,
-        refused,
-        summary="Pods that the API server of the cluster would not create",
-        why="Admission refuses each of them, by quotas, LimitRanges, Pod Security or a missing ServiceAccount or "
-        "RuntimeClass: the controller keeps trying and nothing starts. Checked against a cluster.",
-        fix="Change the pod template, or what the namespace allows",
-        source="pkg/kubeapiserver/options/plugins.go (v1.36)",
-    ),
-)

@@ -43,6 +43,17 @@ def contradictions(context: LintContext) -> Iterator[Problem]:
                     yield subject.problem(("spec", "limits", at, field, found.name), message)
 
 
+RQ_LIMIT_RANGE_CONTRADICTS = Rule(
+    "rq-limit-range-contradicts",
+    ERROR,
+    contradictions,
+    summary="A LimitRange whose minimum or default is above a maximum or quota in its namespace",
+    why="Nothing satisfies both: admission refuses every pod or claim that uses the resource, or gets the default.",
+    fix="Lower the minimum or default, or raise the maximum or the quota",
+    source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
+)
+
+
 def _amounts(subject: Subject, item: LimitRangeItem) -> Iterator[tuple[str, _Amount]]:
     """The amounts that pods cannot get around, by their fields: minima, and defaults of containers."""
     for name, least in readable(item.min).items():
@@ -82,16 +93,3 @@ def _against_quota(context: LintContext, found: _Amount) -> str:
             if resource in found.counted and hard < found.amount:
                 return f"above what ResourceQuota {other.name} allows in total, {resource} {hard}"
     return ""
-
-
-RULES = (
-    Rule(
-        "rq-limit-range-contradicts",
-        ERROR,
-        contradictions,
-        summary="A LimitRange whose minimum or default is above a maximum or quota in its namespace",
-        why="Nothing satisfies both: admission refuses every pod or claim that uses the resource, or gets the default.",
-        fix="Lower the minimum or default, or raise the maximum or the quota",
-        source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
-    ),
-)

@@ -48,6 +48,18 @@ def lacking_for_quota(context: LintContext) -> Iterator[Problem]:
                     yield workload.problem(at, message)
 
 
+RQ_QUOTA = Rule(
+    "rq-quota",
+    WARNING,
+    lacking_for_quota,
+    summary="Containers without a request or limit that a quota in their namespace requires",
+    why="Admission refuses pods whose containers do not all have it: the controller keeps trying and nothing "
+    "starts. Checked when ResourceQuotas are among the manifests.",
+    fix="Set it, or give the namespace a LimitRange with defaults",
+    source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
+)
+
+
 def _said(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quantities]]:
     """What each container uses of quotas, be it by default; a pod that asks as a whole is not asked for more."""
     pod = _changed(workload.pod, partial(_filled, limits=list(limits_for(context, workload.subject))))
@@ -94,6 +106,17 @@ def exceeded(context: LintContext) -> Iterator[Problem]:
                 continue
             if excess:
                 yield subject.problem(("spec", "hard", name), f"{excess}: the quota refuses what is beyond {hard}")
+
+
+RQ_QUOTA_EXCEEDED = Rule(
+    "rq-quota-exceeded",
+    WARNING,
+    exceeded,
+    summary="A quota smaller than what the workloads in its namespace request",
+    why="Admission refuses the pods that exceed it: the controller keeps trying, and replicas are missing.",
+    fix="Raise the quota, or lower replicas or requests",
+    source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
+)
 
 
 def _objects(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
@@ -194,6 +217,17 @@ def limit_range(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the claim")
 
 
+RQ_LIMIT_RANGE = Rule(
+    "rq-limit-range",
+    ERROR,
+    limit_range,
+    summary="Requests, limits or claims outside the LimitRange of their namespace",
+    why="Admission refuses the pods: the controller keeps trying and nothing starts.",
+    fix="Change the amount, or the LimitRange",
+    source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
+)
+
+
 def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]]) -> Iterator[Problem]:
     pod = _changed(workload.pod, partial(_filled, limits=limits))
     filled = (*pod.spec.containers, *pod.spec.init_containers)
@@ -242,35 +276,3 @@ def _over_default(item: LimitRangeItem, written: Container, asked: Quantities) -
         if default and name in written.resources.requests and most < asked[name]:
             message = f"request {name} is {asked[name]}, above the limit of {most} that a container without one gets"
             yield Breach("requests", name, message)
-
-
-RULES = (
-    Rule(
-        "rq-quota",
-        WARNING,
-        lacking_for_quota,
-        summary="Containers without a request or limit that a quota in their namespace requires",
-        why="Admission refuses pods whose containers do not all have it: the controller keeps trying and nothing "
-        "starts. Checked when ResourceQuotas are among the manifests.",
-        fix="Set it, or give the namespace a LimitRange with defaults",
-        source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
-    ),
-    Rule(
-        "rq-quota-exceeded",
-        WARNING,
-        exceeded,
-        summary="A quota smaller than what the workloads in its namespace request",
-        why="Admission refuses the pods that exceed it: the controller keeps trying, and replicas are missing.",
-        fix="Raise the quota, or lower replicas or requests",
-        source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
-    ),
-    Rule(
-        "rq-limit-range",
-        ERROR,
-        limit_range,
-        summary="Requests, limits or claims outside the LimitRange of their namespace",
-        why="Admission refuses the pods: the controller keeps trying and nothing starts.",
-        fix="Change the amount, or the LimitRange",
-        source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
-    ),
-)

@@ -39,6 +39,18 @@ def larger_than_any_node(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(("containers",), what)
 
 
+RQ_LARGER_THAN_ANY_NODE = Rule(
+    "rq-larger-than-any-node",
+    ERROR,
+    larger_than_any_node,
+    summary="Requests that no usable node can ever satisfy",
+    why="Even with all pods gone that can move, no node has the room; preemption does not help. Proved by replay.",
+    fix="Lower the requests, or add larger nodes",
+    source=f"{doc.PLUGINS}: noderesources/fit.go",
+    needs_cluster=True,
+)
+
+
 def _tight(context: LintContext, wanted: Amounts, fits: Bools) -> bool:
     """Whether a request is so close to what the nodes offer that DaemonSets could make the difference."""
     bare = context.facts.bare.view
@@ -80,6 +92,18 @@ def fragmented(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(("containers",), message)
 
 
+RQ_FRAGMENTED = Rule(
+    "rq-fragmented",
+    WARNING,
+    fragmented,
+    summary="Enough is free in total, but not on any one node",
+    why="The workload lacks pods, and they stay Pending although dashboards show free capacity. Proved by replay.",
+    fix="Move small pods together, or add a node",
+    source=f"{doc.PLUGINS}: noderesources/fit.go",
+    needs_cluster=True,
+)
+
+
 def daemon_set_overhead(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
@@ -97,6 +121,18 @@ def daemon_set_overhead(context: LintContext) -> Iterator[Problem]:
                 f"evicts others: {facts.names(full)}"
             )
             yield workload.problem(("containers",), message)
+
+
+RQ_DAEMONSET_OVERHEAD = Rule(
+    "rq-daemonset-overhead",
+    WARNING,
+    daemon_set_overhead,
+    summary="DaemonSet that does not fit on some of its nodes",
+    why="Those nodes stay without it, or ordinary pods are evicted for it.",
+    fix="Lower its requests, or give it a priority that makes room",
+    source="https://github.com/kubernetes/kubernetes/pull/32677",
+    needs_cluster=True,
+)
 
 
 def _own(context: LintContext, workload: Workload) -> Amounts:
@@ -122,6 +158,18 @@ def max_pods(context: LintContext) -> Iterator[Problem]:
         yield Subject("Node", first).problem(("status", "allocatable", PODS), message)
 
 
+RQ_MAX_PODS = Rule(
+    "rq-max-pods",
+    NOTE,
+    max_pods,
+    summary="Nodes at their pod limit while cpu and memory are free",
+    why="The kubelet's pod limit, 110 by default, is reached first: capacity is paid for and cannot be used.",
+    fix="Raise maxPods of the kubelets, or use smaller nodes",
+    source=doc.LARGE_CLUSTERS,
+    needs_cluster=True,
+)
+
+
 AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 """Words in the names of pods that add nodes."""
 KARPENTER = "karpenter.sh/nodepool"
@@ -135,6 +183,19 @@ def no_room_now(context: LintContext) -> Iterator[Problem]:
     for workload, have, placed in _short(context, lambda workload: workload.at_least):
         if workload.subject not in explained:
             yield workload.problem((), _message(workload.at_least, have + placed.number, placed))
+
+
+RQ_NO_ROOM_NOW = Rule(
+    "rq-no-room-now",
+    WARNING,
+    no_room_now,
+    summary="Not all replicas fit",
+    why="The others stay Pending, or preempt other pods. Not reported where a Cluster Autoscaler or Karpenter is "
+    "seen. Proved by replay.",
+    fix="Lower replicas or requests, or add nodes",
+    source=f"{doc.PLUGINS}: noderesources/fit.go",
+    needs_cluster=True,
+)
 
 
 def _message(wanted: int, room: int, placed: Placed) -> str:
@@ -151,6 +212,18 @@ def autoscaler_burst(context: LintContext) -> Iterator[Problem]:
         if workload.at_least <= have + placed.number:
             message = f"the autoscaler may ask for {workload.most:,} replicas, but only {have + placed.number:,} find"
             yield workload.problem((), f"{message} room now (nodes that would do: {placed.lacking})")
+
+
+RQ_HPA_BURST = Rule(
+    "rq-hpa-burst",
+    NOTE,
+    autoscaler_burst,
+    summary="Autoscaler maximum above the room there is",
+    why="At peak load replicas stay Pending unless nodes are added in time. Proved by replay.",
+    fix="Lower maxReplicas, or make sure that nodes are added",
+    source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
+    needs_cluster=True,
+)
 
 
 def _short(context: LintContext, wanted: Callable[[Workload], int]) -> Iterator[tuple[Workload, int, Placed]]:
@@ -189,68 +262,3 @@ def _adds_nodes(facts: ClusterFacts) -> bool:
     if facts.has_label(KARPENTER).any():
         return True
     return any(name in owner.name for owner in facts.owners for name in AUTOSCALERS)
-
-
-RULES = (
-    Rule(
-        "rq-larger-than-any-node",
-        ERROR,
-        larger_than_any_node,
-        summary="Requests that no usable node can ever satisfy",
-        why="Even with all pods gone that can move, no node has the room; preemption does not help. Proved by replay.",
-        fix="Lower the requests, or add larger nodes",
-        source=f"{doc.PLUGINS}: noderesources/fit.go",
-        needs_cluster=True,
-    ),
-    Rule(
-        "rq-fragmented",
-        WARNING,
-        fragmented,
-        summary="Enough is free in total, but not on any one node",
-        why="The workload lacks pods, and they stay Pending although dashboards show free capacity. Proved by replay.",
-        fix="Move small pods together, or add a node",
-        source=f"{doc.PLUGINS}: noderesources/fit.go",
-        needs_cluster=True,
-    ),
-    Rule(
-        "rq-daemonset-overhead",
-        WARNING,
-        daemon_set_overhead,
-        summary="DaemonSet that does not fit on some of its nodes",
-        why="Those nodes stay without it, or ordinary pods are evicted for it.",
-        fix="Lower its requests, or give it a priority that makes room",
-        source="https://github.com/kubernetes/kubernetes/pull/32677",
-        needs_cluster=True,
-    ),
-    Rule(
-        "rq-max-pods",
-        NOTE,
-        max_pods,
-        summary="Nodes at their pod limit while cpu and memory are free",
-        why="The kubelet's pod limit, 110 by default, is reached first: capacity is paid for and cannot be used.",
-        fix="Raise maxPods of the kubelets, or use smaller nodes",
-        source=doc.LARGE_CLUSTERS,
-        needs_cluster=True,
-    ),
-    Rule(
-        "rq-no-room-now",
-        WARNING,
-        no_room_now,
-        summary="Not all replicas fit",
-        why="The others stay Pending, or preempt other pods. Not reported where a Cluster Autoscaler or Karpenter is "
-        "seen. Proved by replay.",
-        fix="Lower replicas or requests, or add nodes",
-        source=f"{doc.PLUGINS}: noderesources/fit.go",
-        needs_cluster=True,
-    ),
-    Rule(
-        "rq-hpa-burst",
-        NOTE,
-        autoscaler_burst,
-        summary="Autoscaler maximum above the room there is",
-        why="At peak load replicas stay Pending unless nodes are added in time. Proved by replay.",
-        fix="Lower maxReplicas, or make sure that nodes are added",
-        source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
-        needs_cluster=True,
-    ),
-)

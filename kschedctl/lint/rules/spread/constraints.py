@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.admission import merge_constraint_label_keys
+from kschedctl.api.json_values import object_at
 from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
 from kschedctl.api.validation.selectors import validate_label_selector
 from kschedctl.api.validation.spread import validate_match_label_keys, validate_min_domains
 from kschedctl.lint.analysis.node_requirements import NO_LABELS
 from kschedctl.lint.analysis.placement import HARD, SOFT, pod_terms, spread_constraints
-from kschedctl.lint.fixes.safe_fixes import remove_soft_min_domains, rename_label
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.field_edits import FieldEdit, RemoveField, replace_label
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compiled
@@ -29,12 +30,34 @@ def no_selector(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(path, "without labelSelector the constraint counts no pods and does nothing")
 
 
+TS_NO_SELECTOR = Rule(
+    "ts-no-selector",
+    WARNING,
+    no_selector,
+    summary="Spread constraint without labelSelector",
+    why="A missing selector matches no pods: every domain counts 0 and the constraint never refuses a node.",
+    fix="Add labelSelector with the labels of the pods",
+    source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/pull/117025",
+)
+
+
 def empty_selector(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is not None and selector.selects_everything and not constraint.match_label_keys:
             message = "an empty labelSelector counts no pods; since 1.38 all: pods that schedule today may wait then"
             yield workload.problem((*path, "labelSelector"), message)
+
+
+TS_EMPTY_SELECTOR = Rule(
+    "ts-empty-selector",
+    WARNING,
+    empty_selector,
+    summary="Spread constraint with an empty labelSelector",
+    why="Up to 1.37 it counts no pods and does nothing; since 1.38 it counts all pods of the namespace.",
+    fix="Select the pods' own labels, or remove the constraint",
+    source="https://github.com/kubernetes/kubernetes/pull/141340",
+)
 
 
 def selector_not_self(context: LintContext) -> Iterator[Problem]:
@@ -47,6 +70,17 @@ def selector_not_self(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*path, "labelSelector"), message)
 
 
+TS_SELECTOR_NOT_SELF = Rule(
+    "ts-selector-not-self",
+    WARNING,
+    selector_not_self,
+    summary="Spread constraint whose selector does not match the pods themselves",
+    why="Pods that are not counted spread across nothing: they may all go to one domain.",
+    fix="Make labelSelector match the labels of the pod template",
+    source=f"{doc.SPREAD}#implicit-conventions",
+)
+
+
 def cross_namespace(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
@@ -55,6 +89,17 @@ def cross_namespace(context: LintContext) -> Iterator[Problem]:
         if others := _elsewhere(context, workload, selector):
             message = f"it counts pods of namespace {workload.namespace} only, not those of {others[0].subject}"
             yield workload.problem((*path, "labelSelector"), message)
+
+
+TS_CROSS_NAMESPACE = Rule(
+    "ts-cross-namespace",
+    NOTE,
+    cross_namespace,
+    summary="Spread selector that only matches pods of other namespaces",
+    why="Only pods of the pod's own namespace count, so the constraint does nothing.",
+    fix="Use pod anti-affinity with namespaces, or put the workloads into one namespace",
+    source=f"{doc.SPREAD}#implicit-conventions",
+)
 
 
 def _elsewhere(context: LintContext, workload: Workload, selector: Selector) -> list[Workload]:
@@ -70,13 +115,37 @@ def selector_invalid(context: LintContext) -> Iterator[Problem]:
         yield from workload.refused(faults)
 
 
+TS_SELECTOR_INVALID = Rule(
+    "ts-selector-invalid",
+    ERROR,
+    selector_invalid,
+    summary="Spread constraint with an invalid labelSelector",
+    why="The API server refuses such pods; one that is stored already makes every attempt to schedule it fail.",
+    fix="Correct the selector",
+    source="https://github.com/kubernetes/kubernetes/issues/111791",
+)
+
+
 def wrong_key(workload: Workload) -> Iterator[Problem]:
     keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in pod_terms(workload)]
     for i, constraint in enumerate(workload.spec.topology_spread_constraints):
         keys.append((("topologySpreadConstraints", i), constraint.topology_key))
     for path, key in keys:
         if key in NO_LABELS:
-            yield workload.problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {NO_LABELS[key]}")
+            meant = NO_LABELS[key]
+            yield workload.problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {meant}", meant)
+
+
+TS_WRONG_HOSTNAME_KEY = Rule(
+    "ts-wrong-hostname-key",
+    ERROR,
+    each_workload(wrong_key),
+    summary="topologyKey that looks like a node label but is not one",
+    why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
+    fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
+    source=doc.LABELS,
+    safe_fix=replace_label,
+)
 
 
 def min_domains_soft(context: LintContext) -> Iterator[Problem]:
@@ -84,11 +153,43 @@ def min_domains_soft(context: LintContext) -> Iterator[Problem]:
         yield from workload.refused(validate_min_domains(constraint, workload.at_field(*path)))
 
 
+def _remove_soft_min_domains(problem: Problem) -> FieldEdit | None:
+    """Return the edit that removes minDomains from a ScheduleAnyway constraint, or None for any other constraint.
+
+    A minDomains below 1 in a DoNotSchedule constraint may stand for any other number, so it has no safe fix.
+    """
+    soft = object_at(problem.subject.document, *problem.path[:-1]).get("whenUnsatisfiable") == SOFT
+    return RemoveField(problem.path) if soft and problem.path[-1] == "minDomains" else None
+
+
+TS_MIN_DOMAINS_SOFT = Rule(
+    "ts-min-domains-soft",
+    ERROR,
+    min_domains_soft,
+    summary="minDomains below 1, or together with ScheduleAnyway",
+    why="The API server refuses the pods.",
+    fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
+    source=f"{doc.SPREAD}; {doc.VALIDATION}",
+    safe_fix=_remove_soft_min_domains,
+)
+
+
 def skew_never_binds(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         if workload.serving and constraint.max_skew >= workload.at_most:
             message = f"maxSkew {constraint.max_skew} allows all {workload.at_most} replicas in one domain"
             yield workload.problem((*path, "maxSkew"), message)
+
+
+TS_SKEW_NEVER_BINDS = Rule(
+    "ts-skew-never-binds",
+    NOTE,
+    skew_never_binds,
+    summary="maxSkew not below the number of replicas",
+    why="Such a skew cannot be exceeded: the constraint does nothing.",
+    fix="Lower maxSkew; 1 is the usual value",
+    source=doc.SPREAD,
+)
 
 
 def zone_soft_only(workload: Workload) -> Iterator[Problem]:
@@ -102,6 +203,19 @@ def zone_soft_only(workload: Workload) -> Iterator[Problem]:
         yield workload.problem(path, "spreading across zones is only a preference: all replicas may end up in one zone")
 
 
+TS_ZONE_SOFT_ONLY = Rule(
+    "ts-zone-soft-only",
+    NOTE,
+    each_workload(zone_soft_only),
+    summary="Spread across zones only as a preference",
+    why="ScheduleAnyway only affects scores: when room is short, all replicas may share a zone, and fail with it.",
+    fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
+    source=doc.SPREAD,
+    profile=RuleProfile.STRICT,
+    once=True,
+)
+
+
 _MOST_COMPARED = 50
 
 
@@ -111,6 +225,17 @@ def label_keys_invalid(context: LintContext) -> Iterator[Problem]:
         options = context.validation_options
         created = merge_constraint_label_keys(constraint, labels) if options.selector_merge else constraint
         yield from workload.refused(validate_match_label_keys(created, workload.at_field(*path), options))
+
+
+TS_MLK_WITHOUT_SELECTOR = Rule(
+    "ts-mlk-without-selector",
+    ERROR,
+    label_keys_invalid,
+    summary="matchLabelKeys without labelSelector, or with a key that is in it or is no label",
+    why="The API server refuses the pods, where a template with the same key in both is still accepted.",
+    fix="Add a labelSelector, and leave out of it the keys in matchLabelKeys",
+    source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
+)
 
 
 def label_keys_missing(context: LintContext) -> Iterator[Problem]:
@@ -123,6 +248,18 @@ def label_keys_missing(context: LintContext) -> Iterator[Problem]:
             )
 
 
+TS_MLK_MISSING = Rule(
+    "ts-mlk-missing",
+    NOTE,
+    label_keys_missing,
+    summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
+    why="In a rolling update the pods of the old ReplicaSet count too; when they are gone the new ones are uneven.",
+    fix="Add matchLabelKeys: [pod-template-hash]",
+    advises=SPREAD_LABEL_KEYS,
+    source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
+)
+
+
 def label_key_not_on_pod(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         for i, key in enumerate(constraint.match_label_keys):
@@ -130,6 +267,17 @@ def label_key_not_on_pod(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(
                     (*path, "matchLabelKeys", i), f"the pods have no label {key}: the key is ignored"
                 )
+
+
+TS_MLK_KEY_NOT_ON_POD = Rule(
+    "ts-mlk-key-not-on-pod",
+    WARNING,
+    label_key_not_on_pod,
+    summary="matchLabelKeys names a label that the pods do not have",
+    why="Such a key is silently ignored.",
+    fix="Add the label to the pod template, or correct the key",
+    source=doc.SPREAD,
+)
 
 
 def _labels(workload: Workload) -> set[str]:
@@ -153,134 +301,19 @@ def counts_others(context: LintContext) -> Iterator[Problem]:
                 break
 
 
+TS_COUNTS_OTHERS = Rule(
+    "ts-counts-others",
+    WARNING,
+    counts_others,
+    summary="Hard spread of two workloads, such as blue and green, that count each other's pods",
+    why="Where the one has its pods decides where the other may go: a rollout or a scale-down of one leaves pods "
+    "of the other Pending, or all in one domain.",
+    fix="Add the label in which they differ to labelSelector, or to matchLabelKeys",
+    source=f"{doc.SPREAD}#consistency",
+)
+
+
 def _differing(workload: Workload, other: Workload) -> list[str]:
     """The labels in which two workloads of other names differ, where they have the same ones."""
     alike = workload.labels.keys() == other.labels.keys() and str(workload.subject) != str(other.subject)
     return [key for key in workload.labels if workload.labels[key] != other.labels[key]] if alike else []
-
-
-RULES = (
-    Rule(
-        "ts-no-selector",
-        WARNING,
-        no_selector,
-        summary="Spread constraint without labelSelector",
-        why="A missing selector matches no pods: every domain counts 0 and the constraint never refuses a node.",
-        fix="Add labelSelector with the labels of the pods",
-        source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/pull/117025",
-    ),
-    Rule(
-        "ts-selector-not-self",
-        WARNING,
-        selector_not_self,
-        summary="Spread constraint whose selector does not match the pods themselves",
-        why="Pods that are not counted spread across nothing: they may all go to one domain.",
-        fix="Make labelSelector match the labels of the pod template",
-        source=f"{doc.SPREAD}#implicit-conventions",
-    ),
-    Rule(
-        "ts-selector-invalid",
-        ERROR,
-        selector_invalid,
-        summary="Spread constraint with an invalid labelSelector",
-        why="The API server refuses such pods; one that is stored already makes every attempt to schedule it fail.",
-        fix="Correct the selector",
-        source="https://github.com/kubernetes/kubernetes/issues/111791",
-    ),
-    Rule(
-        "ts-empty-selector",
-        WARNING,
-        empty_selector,
-        summary="Spread constraint with an empty labelSelector",
-        why="Up to 1.37 it counts no pods and does nothing; since 1.38 it counts all pods of the namespace.",
-        fix="Select the pods' own labels, or remove the constraint",
-        source="https://github.com/kubernetes/kubernetes/pull/141340",
-    ),
-    Rule(
-        "ts-wrong-hostname-key",
-        ERROR,
-        each_workload(wrong_key),
-        summary="topologyKey that looks like a node label but is not one",
-        why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
-        fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
-        source=doc.LABELS,
-        safe_fix=rename_label,
-    ),
-    Rule(
-        "ts-min-domains-soft",
-        ERROR,
-        min_domains_soft,
-        summary="minDomains below 1, or together with ScheduleAnyway",
-        why="The API server refuses the pods.",
-        fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
-        source=f"{doc.SPREAD}; {doc.VALIDATION}",
-        safe_fix=remove_soft_min_domains,
-    ),
-    Rule(
-        "ts-skew-never-binds",
-        NOTE,
-        skew_never_binds,
-        summary="maxSkew not below the number of replicas",
-        why="Such a skew cannot be exceeded: the constraint does nothing.",
-        fix="Lower maxSkew; 1 is the usual value",
-        source=doc.SPREAD,
-    ),
-    Rule(
-        "ts-zone-soft-only",
-        NOTE,
-        each_workload(zone_soft_only),
-        summary="Spread across zones only as a preference",
-        why="ScheduleAnyway only affects scores: when room is short, all replicas may share a zone, and fail with it.",
-        fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
-        source=doc.SPREAD,
-        profile=RuleProfile.STRICT,
-        once=True,
-    ),
-    Rule(
-        "ts-cross-namespace",
-        NOTE,
-        cross_namespace,
-        summary="Spread selector that only matches pods of other namespaces",
-        why="Only pods of the pod's own namespace count, so the constraint does nothing.",
-        fix="Use pod anti-affinity with namespaces, or put the workloads into one namespace",
-        source=f"{doc.SPREAD}#implicit-conventions",
-    ),
-    Rule(
-        "ts-mlk-without-selector",
-        ERROR,
-        label_keys_invalid,
-        summary="matchLabelKeys without labelSelector, or with a key that is in it or is no label",
-        why="The API server refuses the pods, where a template with the same key in both is still accepted.",
-        fix="Add a labelSelector, and leave out of it the keys in matchLabelKeys",
-        source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
-    ),
-    Rule(
-        "ts-mlk-missing",
-        NOTE,
-        label_keys_missing,
-        summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
-        why="In a rolling update the pods of the old ReplicaSet count too; when they are gone the new ones are uneven.",
-        fix="Add matchLabelKeys: [pod-template-hash]",
-        advises=SPREAD_LABEL_KEYS,
-        source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
-    ),
-    Rule(
-        "ts-mlk-key-not-on-pod",
-        WARNING,
-        label_key_not_on_pod,
-        summary="matchLabelKeys names a label that the pods do not have",
-        why="Such a key is silently ignored.",
-        fix="Add the label to the pod template, or correct the key",
-        source=doc.SPREAD,
-    ),
-    Rule(
-        "ts-counts-others",
-        WARNING,
-        counts_others,
-        summary="Hard spread of two workloads, such as blue and green, that count each other's pods",
-        why="Where the one has its pods decides where the other may go: a rollout or a scale-down of one leaves pods "
-        "of the other Pending, or all in one domain.",
-        fix="Add the label in which they differ to labelSelector, or to matchLabelKeys",
-        source=f"{doc.SPREAD}#consistency",
-    ),
-)

@@ -72,6 +72,18 @@ def key_on_no_node(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*path, "topologyKey"), message)
 
 
+TS_KEY_ON_NO_NODE = Rule(
+    "ts-key-on-no-node",
+    ERROR,
+    key_on_no_node,
+    summary="Hard spread on a label that no usable node has",
+    why="Nodes without the label are refused, so the pods stay Pending. Proved by replay.",
+    fix="Label the nodes, or correct topologyKey",
+    source=doc.SPREAD,
+    needs_cluster=True,
+)
+
+
 def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in spread_constraints(context.workloads):
         eligible = context.facts.eligible(workload)
@@ -85,11 +97,35 @@ def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*path, "topologyKey"), message)
 
 
+TS_KEY_ON_SOME_NODES = Rule(
+    "ts-key-on-some-nodes",
+    WARNING,
+    key_on_some_nodes,
+    summary="Hard spread on a label that some usable nodes lack",
+    why="Those nodes get no such pods, however empty they are.",
+    fix="Label all nodes",
+    source=f"{doc.SPREAD}#implicit-conventions",
+    needs_cluster=True,
+)
+
+
 def single_domain(context: LintContext) -> Iterator[Problem]:
     for spread in hard_spreads(context):
         if spread.workload.serving and spread.eligible.any() and context.facts.domains(spread.key, spread.counted) == 1:
             message = f"all usable nodes are in one {spread.key}: the constraint does nothing, losing it is an outage"
             yield spread.workload.problem((*spread.path, "topologyKey"), message)
+
+
+TS_SINGLE_DOMAIN = Rule(
+    "ts-single-domain",
+    NOTE,
+    single_domain,
+    summary="Hard spread with a single domain",
+    why="With one domain there is no skew, so all replicas share it unless minDomains asks for more.",
+    fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
+    source=doc.SPREAD,
+    needs_cluster=True,
+)
 
 
 MOST_PLACED = 50
@@ -109,6 +145,19 @@ def min_domains_unsatisfiable(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*spread.path, "minDomains"), message)
 
 
+TS_MIN_DOMAINS_UNSATISFIABLE = Rule(
+    "ts-min-domains-unsatisfiable",
+    ERROR,
+    min_domains_unsatisfiable,
+    summary="minDomains above the number of domains",
+    why="With fewer domains the global minimum counts as 0, so each takes maxSkew pods and the rest stay Pending. "
+    "Proved by replay.",
+    fix="Lower minDomains, or add nodes in more domains",
+    source=doc.SPREAD,
+    needs_cluster=True,
+)
+
+
 def tainted_domains(context: LintContext) -> Iterator[Problem]:
     for spread in hard_spreads(context):
         if spread.constraint.node_taints_policy == "Honor":
@@ -117,12 +166,39 @@ def tainted_domains(context: LintContext) -> Iterator[Problem]:
         yield from _unreachable(context, spread, usable, "taints or cordons keep it out of", "nodeTaintsPolicy")
 
 
+TS_TAINTED_DOMAINS = Rule(
+    "ts-tainted-domains",
+    WARNING,
+    tainted_domains,
+    summary="Domains of tainted or cordoned nodes count as empty",
+    why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use hold the minimum at 0, and "
+    "replicas above maxSkew in each of the others stay Pending. Proved by replay.",
+    fix="Set nodeTaintsPolicy: Honor",
+    source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
+    needs_cluster=True,
+    advises=TAINTS_POLICY,
+)
+
+
 def affinity_policy(context: LintContext) -> Iterator[Problem]:
     for spread in hard_spreads(context):
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
         usable = spread.counted & context.facts.selected(spread.workload)
         yield from _unreachable(context, spread, usable, "node affinity keeps it out of", "nodeAffinityPolicy")
+
+
+TS_AFFINITY_POLICY = Rule(
+    "ts-affinity-policy",
+    WARNING,
+    affinity_policy,
+    summary="nodeAffinityPolicy Ignore counts domains that the pods cannot use",
+    why="Domains outside the node affinity hold the minimum at 0, and replicas above maxSkew in each of the others "
+    "stay Pending. Proved by replay.",
+    fix="Remove nodeAffinityPolicy: Ignore",
+    source=doc.SPREAD,
+    needs_cluster=True,
+)
 
 
 def _unreachable(context: LintContext, spread: HardSpread, usable: Bools, why: str, field: str) -> Iterator[Problem]:
@@ -158,6 +234,18 @@ def conflicting(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(("topologySpreadConstraints",), message)
 
 
+TS_CONFLICTING = Rule(
+    "ts-conflicting",
+    ERROR,
+    conflicting,
+    summary="Hard constraints that no placement of all replicas meets",
+    why="Each constraint alone can be met, but not all together, so some replicas stay Pending. Proved by replay.",
+    fix="Make one of them ScheduleAnyway, or raise a maxSkew",
+    source=f"{doc.SPREAD}#example-conflicting-topologyspreadconstraints",
+    needs_cluster=True,
+)
+
+
 def _uneven(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
     """Whether a domain of one constraint has too few domains of another one for its share of the replicas."""
     nodes = context.facts.view.nodes
@@ -183,81 +271,3 @@ def _stuck(context: LintContext, workload: Workload, fits: int) -> bool:
     if fits >= MOST_PLACED:
         return False
     return context.facts.placeable(workload, min(fits + 1, workload.at_most)) <= fits
-
-
-RULES = (
-    Rule(
-        "ts-key-on-no-node",
-        ERROR,
-        key_on_no_node,
-        summary="Hard spread on a label that no usable node has",
-        why="Nodes without the label are refused, so the pods stay Pending. Proved by replay.",
-        fix="Label the nodes, or correct topologyKey",
-        source=doc.SPREAD,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-key-on-some-nodes",
-        WARNING,
-        key_on_some_nodes,
-        summary="Hard spread on a label that some usable nodes lack",
-        why="Those nodes get no such pods, however empty they are.",
-        fix="Label all nodes",
-        source=f"{doc.SPREAD}#implicit-conventions",
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-single-domain",
-        NOTE,
-        single_domain,
-        summary="Hard spread with a single domain",
-        why="With one domain there is no skew, so all replicas share it unless minDomains asks for more.",
-        fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
-        source=doc.SPREAD,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-min-domains-unsatisfiable",
-        ERROR,
-        min_domains_unsatisfiable,
-        summary="minDomains above the number of domains",
-        why="With fewer domains the global minimum counts as 0, so each takes maxSkew pods and the rest stay Pending. "
-        "Proved by replay.",
-        fix="Lower minDomains, or add nodes in more domains",
-        source=doc.SPREAD,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-tainted-domains",
-        WARNING,
-        tainted_domains,
-        summary="Domains of tainted or cordoned nodes count as empty",
-        why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use hold the minimum at 0, and "
-        "replicas above maxSkew in each of the others stay Pending. Proved by replay.",
-        fix="Set nodeTaintsPolicy: Honor",
-        source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
-        needs_cluster=True,
-        advises=TAINTS_POLICY,
-    ),
-    Rule(
-        "ts-affinity-policy",
-        WARNING,
-        affinity_policy,
-        summary="nodeAffinityPolicy Ignore counts domains that the pods cannot use",
-        why="Domains outside the node affinity hold the minimum at 0, and replicas above maxSkew in each of the others "
-        "stay Pending. Proved by replay.",
-        fix="Remove nodeAffinityPolicy: Ignore",
-        source=doc.SPREAD,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-conflicting",
-        ERROR,
-        conflicting,
-        summary="Hard constraints that no placement of all replicas meets",
-        why="Each constraint alone can be met, but not all together, so some replicas stay Pending. Proved by replay.",
-        fix="Make one of them ScheduleAnyway, or raise a maxSkew",
-        source=f"{doc.SPREAD}#example-conflicting-topologyspreadconstraints",
-        needs_cluster=True,
-    ),
-)

@@ -36,6 +36,18 @@ def builtin_default_ineffective(context: LintContext) -> Iterator[Problem]:
         yield first.problem(("metadata", "labels"), message)
 
 
+TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
+    "ts-builtin-default-ineffective",
+    NOTE,
+    builtin_default_ineffective,
+    summary="Nodes that the default spread does not score",
+    why="Pods without constraints are spread by hostname and zone; nodes without both labels get no score for that.",
+    fix="Label the nodes",
+    source=f"{doc.SPREAD}#internal-default-constraints",
+    needs_cluster=True,
+)
+
+
 def default_hard_with_autoscaler(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     autoscaler = any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods)
@@ -49,6 +61,18 @@ def default_hard_with_autoscaler(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(path, message)
 
 
+TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
+    "ts-default-donotschedule-with-ca",
+    WARNING,
+    default_hard_with_autoscaler,
+    summary="Hard default constraints where a Cluster Autoscaler runs",
+    why="The autoscaler simulates with its own defaults: it sees no reason to add a node, and pods stay Pending.",
+    fix="Make the default constraints ScheduleAnyway",
+    source="https://github.com/kubernetes/autoscaler/issues/3879",
+    needs_cluster=True,
+)
+
+
 def scale_from_zero(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     column = facts.view.nodes.label(ZONE)
@@ -59,6 +83,19 @@ def scale_from_zero(context: LintContext) -> Iterator[Problem]:
         if spread.key == ZONE and spread.workload.serving:
             message = f"no node is in {', '.join(missing)}, so these zones do not count until one is"
             yield spread.workload.problem((*spread.path, "topologyKey"), message)
+
+
+TS_SCALE_FROM_ZERO = Rule(
+    "ts-scale-from-zero",
+    NOTE,
+    scale_from_zero,
+    summary="Hard zone spread while a zone has no nodes",
+    why="The scheduler only knows zones of nodes that exist: a zone that could be scaled up from zero does not "
+    "count, and pods pile up in the others.",
+    fix="Set minDomains to the number of zones, so that the autoscaler is asked for the missing ones",
+    source=f"{doc.SPREAD}#known-limitations",
+    needs_cluster=True,
+)
 
 
 def _zones_of_storage(context: LintContext) -> set[str]:
@@ -95,6 +132,17 @@ def inconsistent_group(context: LintContext) -> Iterator[Problem]:
                 break
 
 
+TS_INCONSISTENT_GROUP = Rule(
+    "ts-inconsistent-group",
+    WARNING,
+    inconsistent_group,
+    summary="Pods that count each other carry different constraints",
+    why="One workload keeps the skew that the other one breaks.",
+    fix="Give both the same constraints, or narrow the selectors",
+    source=f"{doc.SPREAD}#consistency",
+)
+
+
 def _one_of_each(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
     """The first workload with each list of constraints: what is true of it is true of the others, of its file."""
     first: dict[tuple[bytes, str], Workload] = {}
@@ -129,56 +177,13 @@ def already_violated(context: LintContext) -> Iterator[Problem]:
             yield spread.workload.problem(spread.path, message)
 
 
-RULES = (
-    Rule(
-        "ts-builtin-default-ineffective",
-        NOTE,
-        builtin_default_ineffective,
-        summary="Nodes that the default spread does not score",
-        why="Pods without constraints are spread by hostname and zone; nodes without both labels get no score for "
-        "that.",
-        fix="Label the nodes",
-        source=f"{doc.SPREAD}#internal-default-constraints",
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-default-donotschedule-with-ca",
-        WARNING,
-        default_hard_with_autoscaler,
-        summary="Hard default constraints where a Cluster Autoscaler runs",
-        why="The autoscaler simulates with its own defaults: it sees no reason to add a node, and pods stay Pending.",
-        fix="Make the default constraints ScheduleAnyway",
-        source="https://github.com/kubernetes/autoscaler/issues/3879",
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-scale-from-zero",
-        NOTE,
-        scale_from_zero,
-        summary="Hard zone spread while a zone has no nodes",
-        why="The scheduler only knows zones of nodes that exist: a zone that could be scaled up from zero does not "
-        "count, and pods pile up in the others.",
-        fix="Set minDomains to the number of zones, so that the autoscaler is asked for the missing ones",
-        source=f"{doc.SPREAD}#known-limitations",
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-inconsistent-group",
-        WARNING,
-        inconsistent_group,
-        summary="Pods that count each other carry different constraints",
-        why="One workload keeps the skew that the other one breaks.",
-        fix="Give both the same constraints, or narrow the selectors",
-        source=f"{doc.SPREAD}#consistency",
-    ),
-    Rule(
-        "ts-already-violated",
-        WARNING,
-        already_violated,
-        summary="Running pods exceed maxSkew",
-        why="Nothing corrects it after scale-downs or cordons, and new pods are only let into the emptiest domains.",
-        fix="Restart the workload, or let the descheduler evict the surplus",
-        source=f"{doc.SPREAD}#known-limitations",
-        needs_cluster=True,
-    ),
+TS_ALREADY_VIOLATED = Rule(
+    "ts-already-violated",
+    WARNING,
+    already_violated,
+    summary="Running pods exceed maxSkew",
+    why="Nothing corrects it after scale-downs or cordons, and new pods are only let into the emptiest domains.",
+    fix="Restart the workload, or let the descheduler evict the surplus",
+    source=f"{doc.SPREAD}#known-limitations",
+    needs_cluster=True,
 )

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from kschedctl.api.objects import PersistentVolume, StorageClass
 from kschedctl.lint.analysis.node_requirements import DEPRECATED
 from kschedctl.lint.analysis.placement import HARD, host_ports, node_label_keys, volume_label_keys, volume_node_terms
-from kschedctl.lint.fixes.safe_fixes import rename_label
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.field_edits import replace_label
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING
@@ -44,6 +44,18 @@ def immediate_multizone(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("volumeBindingMode",), message)
 
 
+VL_IMMEDIATE_MULTIZONE = Rule(
+    "vl-immediate-multizone",
+    WARNING,
+    immediate_multizone,
+    summary="Immediate binding of zonal volumes in a cluster of several zones",
+    why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, forever.",
+    fix="Set volumeBindingMode: WaitForFirstConsumer",
+    source=doc.STORAGE,
+    needs_cluster=True,
+)
+
+
 def one_node_volume(context: LintContext) -> Iterator[Problem]:
     volumes = {pv.metadata.name: pv for pv in context.known(PersistentVolume)}
     for workload in context.workloads:
@@ -62,6 +74,18 @@ def one_node_volume(context: LintContext) -> Iterator[Problem]:
             if volume is not None and hard and workload.serving and _in_one_zone(volume):
                 message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread across zones"
                 yield workload.problem(path, message)
+
+
+VL_RWO_WITH_HARD_SPREAD = Rule(
+    "vl-rwo-with-hard-spread",
+    WARNING,
+    one_node_volume,
+    summary="Replicas that share a volume usable by one node or zone only",
+    why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
+    "after a drain or rollout.",
+    fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
+    source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
+)
 
 
 def _in_one_zone(volume: PersistentVolume) -> bool:
@@ -92,60 +116,41 @@ def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(taken[0], rollout if stuck else what)
 
 
+HP_HOSTPORT_OVER_NODES = Rule(
+    "hp-hostport-over-nodes",
+    ERROR,
+    host_port_over_nodes,
+    summary="hostPort with more replicas than usable nodes",
+    why="A host port can be used once per node; the rest stay Pending. Proved by replay with one replica on each node.",
+    fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
+    source="https://github.com/kubernetes/kubernetes/issues/91340",
+    needs_cluster=True,
+)
+
+
 def deprecated_labels(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         for path, key in node_label_keys(workload):
             if key in DEPRECATED:
-                yield workload.problem(path, f"{key} is deprecated", f"Write {DEPRECATED[key]}")
+                successor = DEPRECATED[key]
+                yield workload.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
             elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
                 message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
-                yield workload.problem(path, message, f"Write {CONTROL_PLANE}")
+                yield workload.problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
     for subject, volume in context.linted(PersistentVolume):
         for path, key in volume_label_keys(volume):
             if key in DEPRECATED:
-                yield subject.problem(path, f"{key} is deprecated", f"Write {DEPRECATED[key]}")
+                successor = DEPRECATED[key]
+                yield subject.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
 
 
-RULES = (
-    Rule(
-        "vl-immediate-multizone",
-        WARNING,
-        immediate_multizone,
-        summary="Immediate binding of zonal volumes in a cluster of several zones",
-        why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, forever.",
-        fix="Set volumeBindingMode: WaitForFirstConsumer",
-        source=doc.STORAGE,
-        needs_cluster=True,
-    ),
-    Rule(
-        "vl-rwo-with-hard-spread",
-        WARNING,
-        one_node_volume,
-        summary="Replicas that share a volume usable by one node or zone only",
-        why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
-        "after a drain or rollout.",
-        fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
-        source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
-    ),
-    Rule(
-        "hp-hostport-over-nodes",
-        ERROR,
-        host_port_over_nodes,
-        summary="hostPort with more replicas than usable nodes",
-        why="A host port can be used once per node; the rest stay Pending. Proved by replay with one replica on each "
-        "node.",
-        fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
-        source="https://github.com/kubernetes/kubernetes/issues/91340",
-        needs_cluster=True,
-    ),
-    Rule(
-        "lb-deprecated",
-        WARNING,
-        deprecated_labels,
-        summary="Deprecated node labels",
-        why="New nodes will not have them: then nothing matches, and pods stay Pending.",
-        fix="Use the label that replaced it",
-        source=doc.LABELS,
-        safe_fix=rename_label,
-    ),
+LB_DEPRECATED = Rule(
+    "lb-deprecated",
+    WARNING,
+    deprecated_labels,
+    summary="Deprecated node labels",
+    why="New nodes will not have them: then nothing matches, and pods stay Pending.",
+    fix="Use the label that replaced it",
+    source=doc.LABELS,
+    safe_fix=replace_label,
 )

@@ -24,6 +24,18 @@ def missing(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(path, f'storageclass.storage.k8s.io "{name}" not found')
 
 
+VL_MISSING = Rule(
+    "vl-missing",
+    ERROR,
+    missing,
+    summary="A claim or StorageClass that does not exist",
+    why="The pods stay Pending until it is created.",
+    fix="Create it, or correct the name",
+    source="pkg/scheduler/framework/plugins/volumebinding (v1.36)",
+    needs_cluster=True,
+)
+
+
 def _claims(context: LintContext) -> Iterator[Problem]:
     if not context.all_known("PersistentVolumeClaim"):
         return
@@ -49,6 +61,18 @@ def rolling(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(("volumes", i), message)
 
 
+VL_RWO_ROLLING = Rule(
+    "vl-rwo-rolling",
+    WARNING,
+    rolling,
+    summary="One replica with a single-node volume, and an update that starts the new pod first",
+    why="The new pod goes to another node, where the volume cannot be attached, and the old one stays until the "
+    "new one is ready: the update never ends.",
+    fix="Set strategy.type: Recreate, or use a StatefulSet",
+    source=f"{doc.VOLUMES}; https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#strategy",
+)
+
+
 def no_service(context: LintContext) -> Iterator[Problem]:
     written = [s for s in context.subjects if s.kind == "Service"]
     there = {(s.namespace or "default", s.name) for s in written}
@@ -63,35 +87,13 @@ def no_service(context: LintContext) -> Iterator[Problem]:
             yield workload.subject.problem(("spec", "serviceName"), message)
 
 
-RULES = (
-    Rule(
-        "vl-missing",
-        ERROR,
-        missing,
-        summary="A claim or StorageClass that does not exist",
-        why="The pods stay Pending until it is created.",
-        fix="Create it, or correct the name",
-        source="pkg/scheduler/framework/plugins/volumebinding (v1.36)",
-        needs_cluster=True,
-    ),
-    Rule(
-        "vl-rwo-rolling",
-        WARNING,
-        rolling,
-        summary="One replica with a single-node volume, and an update that starts the new pod first",
-        why="The new pod goes to another node, where the volume cannot be attached, and the old one stays until the "
-        "new one is ready: the update never ends.",
-        fix="Set strategy.type: Recreate, or use a StatefulSet",
-        source=f"{doc.VOLUMES}; https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#strategy",
-    ),
-    Rule(
-        "ss-no-service",
-        WARNING,
-        no_service,
-        summary="A StatefulSet whose Service does not exist",
-        why="Its pods get no stable names, so its members do not find each other. Checked against the cluster, or "
-        "where the manifests have Services in its namespace.",
-        fix="Create a headless Service of that name, or correct serviceName",
-        source="https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#limitations",
-    ),
+SS_NO_SERVICE = Rule(
+    "ss-no-service",
+    WARNING,
+    no_service,
+    summary="A StatefulSet whose Service does not exist",
+    why="Its pods get no stable names, so its members do not find each other. Checked against the cluster, or "
+    "where the manifests have Services in its namespace.",
+    fix="Create a headless Service of that name, or correct serviceName",
+    source="https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#limitations",
 )

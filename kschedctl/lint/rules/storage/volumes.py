@@ -30,11 +30,34 @@ def unpinned(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", "local"), message)
 
 
+VL_LOCAL_UNPINNED = Rule(
+    "vl-local-unpinned",
+    ERROR,
+    unpinned,
+    summary="A local volume without nodeAffinity",
+    why="The API server refuses it: nothing would tell the scheduler on which node the disk is.",
+    fix="Add nodeAffinity with kubernetes.io/hostname of the node that has the disk",
+    source=f"https://kubernetes.io/docs/concepts/storage/volumes/#local; {doc.VALIDATION}",
+)
+
+
 def immediate(context: LintContext) -> Iterator[Problem]:
     for subject, storage_class in context.linted(StorageClass):
         if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
             yield subject.problem(("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer")
+
+
+VL_LOCAL_IMMEDIATE = Rule(
+    "vl-local-immediate",
+    WARNING,
+    immediate,
+    summary="A StorageClass of local volumes with immediate binding",
+    why="A claim is bound to some node's volume before its pod is looked at: that node may lack the room or the "
+    "labels that the pod asks for, and the pod stays Pending.",
+    fix="Set volumeBindingMode: WaitForFirstConsumer",
+    source=doc.STORAGE,
+)
 
 
 def never_binds(context: LintContext) -> Iterator[Problem]:
@@ -56,6 +79,18 @@ def never_binds(context: LintContext) -> Iterator[Problem]:
             path, what = mismatches[0]
             message = f"none of the volumes of its class fits, as {of_class[0].metadata.name}: {what}"
             yield subject.problem(path, message)
+
+
+VL_NEVER_BINDS = Rule(
+    "vl-never-binds",
+    WARNING,
+    never_binds,
+    summary="A claim and the volume meant for it that do not match",
+    why="The claim stays Pending, and so do its pods. Checked where the claim names the volume, or where nothing "
+    "makes volumes of its class.",
+    fix="Make class, size, accessModes and volumeMode of the two agree",
+    source="pkg/controller/volume/persistentvolume/pv_controller.go (v1.36)",
+)
 
 
 def _is_free(volume: PersistentVolume) -> bool:
@@ -115,6 +150,18 @@ def no_default(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec",), message)
 
 
+VL_NO_DEFAULT = Rule(
+    "vl-no-default",
+    WARNING,
+    no_default,
+    summary="A claim without a StorageClass, where none is the default",
+    why="No volume is provisioned: the claim and its pods stay Pending until a class is made the default. Checked "
+    "where StorageClasses are in the same folder.",
+    fix="Name a class, or annotate one with storageclass.kubernetes.io/is-default-class",
+    source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
+)
+
+
 def _folder(subject: Subject) -> str:
     """Where its file is: classes elsewhere in a repository may be those of another cluster."""
     return posixpath.dirname(subject.place.file) if subject.place else ""
@@ -122,46 +169,3 @@ def _folder(subject: Subject) -> str:
 
 def _is_default(storage_class: StorageClass) -> bool:
     return any(storage_class.metadata.annotations.get(key) == "true" for key in _DEFAULT_CLASS)
-
-
-RULES = (
-    Rule(
-        "vl-local-unpinned",
-        ERROR,
-        unpinned,
-        summary="A local volume without nodeAffinity",
-        why="The API server refuses it: nothing would tell the scheduler on which node the disk is.",
-        fix="Add nodeAffinity with kubernetes.io/hostname of the node that has the disk",
-        source=f"https://kubernetes.io/docs/concepts/storage/volumes/#local; {doc.VALIDATION}",
-    ),
-    Rule(
-        "vl-local-immediate",
-        WARNING,
-        immediate,
-        summary="A StorageClass of local volumes with immediate binding",
-        why="A claim is bound to some node's volume before its pod is looked at: that node may lack the room or the "
-        "labels that the pod asks for, and the pod stays Pending.",
-        fix="Set volumeBindingMode: WaitForFirstConsumer",
-        source=doc.STORAGE,
-    ),
-    Rule(
-        "vl-never-binds",
-        WARNING,
-        never_binds,
-        summary="A claim and the volume meant for it that do not match",
-        why="The claim stays Pending, and so do its pods. Checked where the claim names the volume, or where nothing "
-        "makes volumes of its class.",
-        fix="Make class, size, accessModes and volumeMode of the two agree",
-        source="pkg/controller/volume/persistentvolume/pv_controller.go (v1.36)",
-    ),
-    Rule(
-        "vl-no-default",
-        WARNING,
-        no_default,
-        summary="A claim without a StorageClass, where none is the default",
-        why="No volume is provisioned: the claim and its pods stay Pending until a class is made the default. Checked "
-        "where StorageClasses are in the same folder.",
-        fix="Name a class, or annotate one with storageclass.kubernetes.io/is-default-class",
-        source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
-    ),
-)
