@@ -21,7 +21,7 @@ from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import in_context, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.controllers.creation_failures import unread
+from kschedctl.replay.controllers.creation_failures import find_unread_kinds
 from kschedctl.replay.controllers.manifests import in_files
 from kschedctl.replay.controllers.missing_pods import fixes_as_told, replayed, why_fewer
 from kschedctl.replay.controllers.target_pod import TargetPod, create_targets
@@ -107,7 +107,7 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     scheduler, creations, manifest = inquiry.scheduler, inquiry.creations, inquiry.template(owner)
     if creations is None:
         return of_workload(scheduler, owner, manifest)
-    lacking, missing = creations.of(owner), unread(inquiry.cluster, owner.kind)
+    lacking, missing = creations.report_of(owner), find_unread_kinds(inquiry.cluster, owner.kind)
     fewer = why_fewer(inquiry.cluster, owner)
     waiting = find_holding_back(inquiry.cluster, owner, inquiry.now)
     template = manifest or template_of(inquiry.cluster, owner)
