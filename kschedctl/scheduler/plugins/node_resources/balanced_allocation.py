@@ -148,7 +148,10 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         requests = self._requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
             device_class = devices.selecting_class(resource.name) if request else ""
-            if device_class and (devices.any_device()[rows] & (usage.column(resource.name).allocatable[rows] == 0)).any():
+            if (
+                device_class
+                and (devices.any_device()[rows] & (usage.column(resource.name).allocatable[rows] == 0)).any()
+            ):
                 return UpstreamFault(CRASH.format(resource.name, device_class), None)
         return None
 
