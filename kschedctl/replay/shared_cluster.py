@@ -10,7 +10,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.unreplayed_admission import hooks_not_asked, limits_not_looked_at, unread_limits
 from kschedctl.replay.parallel import ALONE, Workers
 from kschedctl.replay.unknown import not_replayed, together, unread
-from kschedctl.reports.searches import SearchStart
+from kschedctl.reports.plugin_answers import EXTENDERS_GOT, SearchStart
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -19,7 +19,6 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 T = TypeVar("T")
 
-EXTENDERS_GOT = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
 EXTENDERS_KNOW = "extenders answer for the cluster as they know it, not as it is here"
 
 

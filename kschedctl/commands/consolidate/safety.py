@@ -16,7 +16,7 @@ from kschedctl.commands.failures.losses import failures
 from kschedctl.replay.edits import pods_on, with_nodes, with_pods
 from kschedctl.replay.parallel import ALONE, Workers
 from kschedctl.replay.settling import placed_on
-from kschedctl.reports.drained_pods import MovedPod
+from kschedctl.reports.placements import MovedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork

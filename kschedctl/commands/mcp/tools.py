@@ -29,7 +29,7 @@ from kschedctl.commands.whatif import whatif
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress
 from kschedctl.reports.command import all_commands
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 
 MOST_SECONDS = 60.0
 """In which nodes are tried for consolidation, and sets of nodes for sizing, since somebody waits."""
@@ -111,7 +111,7 @@ def _explain(asked: ToolCall, arguments: Arguments) -> Report:
 
 
 def _remedies(asked: ToolCall, arguments: Arguments) -> Report:
-    pod = pods.asked_pod(asked.cluster, _one_of(arguments, "pod", "manifest"))
+    pod = pods.find_target(asked.cluster, _one_of(arguments, "pod", "manifest"))
     return remedies_with_room(pod, tried=asked.progress.begin("trying remedies", 0), now=asked.now)
 
 

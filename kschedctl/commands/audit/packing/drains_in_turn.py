@@ -18,7 +18,7 @@ from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordoned_node
 from kschedctl.replay.node_drain import moved_pods
 from kschedctl.replay.unknown import of_simulation, together
-from kschedctl.reports.drained_pods import MovedPod
+from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.messages import refused_before
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
