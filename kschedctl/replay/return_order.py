@@ -63,7 +63,7 @@ def _refused_for_good(cycle: Cycle) -> bool:
         return False
     if before.status.rejected:
         return before.plugin not in lifted
-    verdicts = (verdict.refused for name, verdict in cycle.filter.verdicts.items() if name not in lifted)
+    verdicts = (verdict.rejected for name, verdict in cycle.filter.verdicts.items() if name not in lifted)
     return bool(np.logical_or.reduce([~selected_by_name(before, cycle.view), *verdicts]).all())
 
 

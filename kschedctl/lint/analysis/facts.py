@@ -186,7 +186,7 @@ class ClusterFacts:
         """The nodes that a plugin refuses one of its pods in the cluster as it is; none where the replay fails."""
         cycle = self.replay(workload)
         verdict = cycle.filter.verdicts.get(plugin.name) if cycle is not None and cycle.error is None else None
-        return verdict.refused if verdict is not None else np.zeros(len(self), np.bool_)
+        return verdict.rejected if verdict is not None else np.zeros(len(self), np.bool_)
 
     def never(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
         """Whether not one of its pods would fit even if every pod that can move went away, by these plugins' word.
@@ -199,7 +199,7 @@ class ClusterFacts:
         names = {plugin.name for plugin in plugins}
         by_these = np.zeros(len(self), np.bool_)
         for name in names & cycle.filter.verdicts.keys():
-            by_these |= cycle.filter.verdicts[name].refused
+            by_these |= cycle.filter.verdicts[name].rejected
         return cycle.pre_filter.plugin in names or bool(by_these.all())
 
     def no_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
@@ -220,7 +220,7 @@ class ClusterFacts:
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
         cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
-        return cycle.error is None and verdict is not None and bool(verdict.refused.all())
+        return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
     def full_after(self, workload: Workload, rows: Rows) -> bool:
         """Whether none more fits, even without movable pods, once one of its pods runs on each of the rows."""
@@ -343,8 +343,8 @@ def _lacking(cycle: Cycle) -> str:
     verdicts = cycle.filter.verdicts
     if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
         return ""
-    near = verdicts[NodeResourcesFit.name].refused & cycle.considered
+    near = verdicts[NodeResourcesFit.name].rejected & cycle.considered
     for name, verdict in verdicts.items():
-        near = near if name == NodeResourcesFit.name else near & ~verdict.refused
+        near = near if name == NodeResourcesFit.name else near & ~verdict.rejected
     counts = cycle.filter.reason_counts(near).most_common()
     return ", ".join(f"{nodes:,} {reason}" for reason, nodes in counts)

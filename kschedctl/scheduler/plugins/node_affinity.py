@@ -47,13 +47,13 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    adapt_node_hint,
     node_actions,
-    node_hint,
 )
-from kschedctl.scheduler.framework.facts import Demand, Fact, Wanted
+from kschedctl.scheduler.framework.facts import Fact, LabelDemand, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, changed_as_new, listed
+from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words, treats_updated_nodes_as_new
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -82,26 +82,29 @@ class NodeAffinityUnmet(Fact, frozen=True):
         'zone In [a, b] wanted, c found and pool Exists wanted, no such label found'
         """
         if self.selector:
-            return "; ".join(f"{unmet.key}={unmet.values[0]} wanted, {unmet.label()} found" for unmet in self.selector)
+            return "; ".join(
+                f"{wanted.key}={wanted.values[0]} wanted, {wanted.actual_text()} found" for wanted in self.selector
+            )
         unmet = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
         more = f"; or {_more_terms(len(unmet) - TERMS_TOLD)}" if len(unmet) > TERMS_TOLD else ""
         sentence = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
         return f"{sentence}{more}" if sentence else "no required node affinity term can match"
 
-    def demands(self) -> tuple[Demand, ...]:
+    def demands(self) -> tuple[LabelDemand, ...]:
         """Each label of the nodeSelector; of the terms a label of which all of them want some values.
 
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",)),), (Wanted("zone", "In", ("b",)),))).demands()
         (Demand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
         """
         if self.selector:
-            return tuple(Demand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
+            return tuple(LabelDemand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
         wanted = [{unmet.key: unmet.values for unmet in term if unmet.operator == "In"} for term in self.terms]
         keys = (
             key for key in dict.fromkeys(key for term in wanted for key in term) if all(key in term for term in wanted)
         )
         return tuple(
-            Demand("its node affinity", key, tuple(value for term in wanted for value in term[key])) for key in keys
+            LabelDemand("its node affinity", key, tuple(value for term in wanted for value in term[key]))
+            for key in keys
         )
 
 
@@ -111,7 +114,7 @@ class NodeAffinityArgs(PluginArgs, frozen=True):
     naming: ClassVar[Mapping[str, Naming]] = {"addedAffinity": NodeAffinityTerms}
     added_affinity: NodeAffinityTerms | None = None
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         affinity, path = self.added_affinity or NodeAffinityTerms(), "addedAffinity"
         if required_terms := affinity.required_during_scheduling_ignored_during_execution:
             at = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
@@ -193,7 +196,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, node_hint(self._after_node_change, gates))
+        yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._after_node_change, gates))
 
     def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """A node that the pod's terms match, and that is new or was not matched."""
@@ -205,7 +208,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         wanted = _demanded(info, self.added_required is not None)
-        if changed_as_new(gates):
+        if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that has {wanted}")
             return
         yield WakeTrigger(NODE, ADD, f"a node is added with {wanted}")
@@ -303,10 +306,10 @@ def _demanded(info: PodInfo, added: bool) -> str:
     if required is not None:
         terms = [_term_in_words(term) for term in required.node_selector_terms]
         more = [_more_terms(len(terms) - TERMS_TOLD)] if len(terms) > TERMS_TOLD else []
-        parts.append(listed([*filter(None, terms[:TERMS_TOLD]), *more], "or") or "what no node can have")
+        parts.append(join_words([*filter(None, terms[:TERMS_TOLD]), *more], "or") or "what no node can have")
     if added:
         parts.append("what the profile's addedAffinity requires")
-    return listed(parts)
+    return join_words(parts)
 
 
 def _term_in_words(term: NodeSelectorTerm) -> str:

@@ -13,7 +13,7 @@ from kschedctl.scheduler.framework.events import (
     ChangedObject,
     ClusterEventWithHint,
     pod_actions,
-    pre_checked,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import WakeTrigger
@@ -37,7 +37,7 @@ class SchedulingGates(DeclaredPlugin):
         return Status(Code.UNRESOLVABLE, (f"waiting for scheduling gates: [{' '.join(gates)}]",))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        if UNSCHEDULABLE_POD not in pre_checked(gates):
+        if UNSCHEDULABLE_POD not in pre_checked_resources(gates):
             actions = pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
             yield ClusterEventWithHint(POD, actions, self._after_release)
 

@@ -23,12 +23,12 @@ from kschedctl.scheduler.framework.events import (
     ClusterEventWithHint,
     node_actions,
     pod_actions,
-    pre_checked,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, listed
+from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
@@ -176,7 +176,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, self._after_node_change)
-        if UNSCHEDULABLE_POD not in pre_checked(gates):
+        if UNSCHEDULABLE_POD not in pre_checked_resources(gates):
             of_pods = pod_actions(ActionType.UPDATE_POD_TOLERATION, gates)
             yield ClusterEventWithHint(POD, of_pods, self._after_toleration_change)
 
@@ -196,7 +196,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in GIVEN_TO_ALL)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
-        but = f" except those it tolerates ({listed(tolerated)})" if tolerated else ""
+        but = f" except those it tolerates ({join_words(tolerated)})" if tolerated else ""
         yield WakeTrigger(NODE, ADD, f"a node is added without NoSchedule and NoExecute taints{but}")
         yield WakeTrigger(
             NODE, ActionType.UPDATE_NODE_TAINT, "the last taint that keeps the pod away is removed from a node"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.framework.dependencies import Effect
-from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
 from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -18,7 +18,7 @@ _1_37 = "1.37"
 
 def asks(info: PodInfo, view: Fork) -> bool:
     """Whether the pod asks for devices."""
-    return bool(info.spec.resource_claims or backed(info.incoming_requests, backing_classes(view.objects)))
+    return bool(info.spec.resource_claims or is_any_backed(info.incoming_requests, find_backing_classes(view.objects)))
 
 
 GATES = tuple(

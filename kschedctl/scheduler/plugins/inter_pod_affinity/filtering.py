@@ -53,7 +53,7 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         counts = (self.affinity, self.anti_affinity, self.existing_anti_affinity)
         return [distinction for running in counts for distinction in running.distinctions]
 
-    def refused(self, rows: Rows) -> Bools:
+    def rejected(self, rows: Rows) -> Bools:
         refused = self.affinity.unlabelled(rows)
         if not (self.wants_itself and self.affinity.empty):
             for counts in self.affinity.at(rows):

@@ -13,7 +13,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, labelled, listed
+from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
 from kschedctl.scheduler.plugins.helper.placed_pods import placed
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
@@ -127,7 +127,7 @@ def _of_nodes(
     keys = [term.topology_key for term in (*affinity, *anti_affinity)]
     if not keys:
         return
-    of = listed(list(dict.fromkeys(keys)), "or")
+    of = join_words(list(dict.fromkeys(keys)), "or")
     if not COMPARES_NODES.at(gates.release):
         changes, how = node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
         how = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else how
@@ -139,11 +139,11 @@ def _of_nodes(
 
 def _all_of(terms: Sequence[AffinityTerm]) -> str:
     """The pods that all terms are about: upstream's hints look for one that meets them all."""
-    return " and ".join(dict.fromkeys(f"{labelled(term.selector)}{_where(term)}" for term in terms))
+    return " and ".join(dict.fromkeys(f"{describe_selected_labels(term.selector)}{_where(term)}" for term in terms))
 
 
 def _where(term: AffinityTerm) -> str:
     if term.namespace_selector.selects_everything:
         return " in any namespace"
     by_labels = ["one selected by its labels"] if term.by_namespace_labels else []
-    return f" in namespace {listed([*sorted(term.namespaces), *by_labels], 'or')}"
+    return f" in namespace {join_words([*sorted(term.namespaces), *by_labels], 'or')}"

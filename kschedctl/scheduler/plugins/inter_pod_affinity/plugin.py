@@ -91,7 +91,7 @@ class InterPodAffinityArgs(PluginArgs, frozen=True):
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if not 0 <= self.hard_pod_affinity_weight <= 100:
             yield invalid("hardPodAffinityWeight", self.hard_pod_affinity_weight, "not in valid range [0, 100]")
 
@@ -173,7 +173,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         filtered = required_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
         yield from rejections(filtered, info, view, delta)
 
-    def verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
+    def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
         if info.affinity_errors or view.group_since is not None:  # then it counts other pods
             return None
         affinity = self._unrolled(info.required_affinity, view)
@@ -185,7 +185,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             wants_itself(affinity, info),
         )
 
-    def among(self, info: PodInfo, view: Fork) -> AffinityAmong:
+    def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
         _, weights = self._kept_weights(info, view)
         return AffinityAmong(RunningCounts(self._own("score"), info, view, lambda: weights), view)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, extremes
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max
 from kschedctl.scheduler.plugins.inter_pod_affinity.terms import Infos, selected_pods, terms_against
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts, Weights
 from kschedctl.snapshot.fork import Fork
@@ -69,22 +69,22 @@ class AffinityAmong:
     def distinctions(self) -> list[Distinction]:
         return self._running.distinctions
 
-    def sizes(self, rows: Rows, counts: Counts) -> list[int]:
+    def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
         return []
 
-    def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         total = np.zeros(len(rows), np.int64)
         for counts in self._running.at(rows):
             total += counts
         return total
 
-    def normalized(self, scores: Scores, counted: Bools) -> Scores:
+    def normalize(self, scores: Scores, counted: Bools) -> Scores:
         return normalized(scores)
 
 
 def normalized(scores: Scores) -> Scores:
     """The lowest score becomes 0, the highest 100; all 0 where they are the same."""
-    smallest, largest = extremes(scores)
+    smallest, largest = min_and_max(scores)
     if largest == smallest:
         return np.zeros_like(scores)
     return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)

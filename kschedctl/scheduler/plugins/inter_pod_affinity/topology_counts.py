@@ -126,7 +126,7 @@ class RunningCounts:
 
     def at(self, rows: Rows) -> Iterator[Counts]:
         """(F,) for each topology key: the count in each row's domain; 0 where the label is missing."""
-        return (distinction.at(rows) for distinction in self.distinctions)
+        return (distinction.values_at(rows) for distinction in self.distinctions)
 
     def unlabelled(self, rows: Rows) -> Bools:
         """(F,): the rows that lack the label of some key."""

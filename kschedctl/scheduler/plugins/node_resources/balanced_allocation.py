@@ -62,7 +62,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
     def with_defaults(self, gates: FeatureGates) -> Self:
         return replace(self, resources=with_weights(self.resources))
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         seen = set()
         for i, resource in enumerate(self.resources):
             if resource.name in seen:

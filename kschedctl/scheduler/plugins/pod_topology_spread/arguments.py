@@ -19,8 +19,8 @@ from kschedctl.scheduler.framework.field_errors import (
     forbidden,
     invalid,
     not_supported,
-    qualified_name_errors,
     required,
+    validate_qualified_name,
 )
 
 
@@ -34,7 +34,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
     def with_defaults(self, gates: FeatureGates) -> Self:
         return replace(self, defaulting_type=self.defaulting_type or "System")
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if self.defaulting_type not in ("System", "List"):
             yield not_supported("defaultingType", self.defaulting_type, ("System", "List"))
         elif self.defaulting_type == "System" and self.default_constraints:
@@ -54,7 +54,7 @@ def _constraint_errors(constraint: TopologySpreadConstraint, path: str) -> Itera
     if not constraint.topology_key:
         yield required(f"{path}.topologyKey", "can not be empty")
     else:
-        yield from qualified_name_errors(f"{path}.topologyKey", constraint.topology_key)
+        yield from validate_qualified_name(f"{path}.topologyKey", constraint.topology_key)
     actions = ("DoNotSchedule", "ScheduleAnyway")
     if not constraint.when_unsatisfiable:
         yield required(f"{path}.whenUnsatisfiable", "can not be empty")

@@ -107,7 +107,7 @@ class SpreadVerdicts:
     def distinctions(self) -> list[Distinction]:
         return [Distinction(column, partial(tally.brought_up, self._trail)) for column, tally, *_ in self._parts]
 
-    def refused(self, rows: Rows) -> Bools:
+    def rejected(self, rows: Rows) -> Bools:
         refused = np.zeros(len(rows), np.bool_)
         for column, tally, exists, few, most in self._parts:
             counts, codes = tally.brought_up(self._trail), column.codes[rows]

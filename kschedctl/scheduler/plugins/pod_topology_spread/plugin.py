@@ -29,12 +29,19 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
-    node_hint,
+    adapt_node_hint,
     pod_actions,
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, changed_as_new, labelled, listed
+from kschedctl.scheduler.framework.waking import (
+    ADD,
+    DELETE,
+    WakeTrigger,
+    describe_selected_labels,
+    join_words,
+    treats_updated_nodes_as_new,
+)
 from kschedctl.scheduler.plugins.pod_topology_spread import hints
 from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
@@ -115,7 +122,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         counts = hints.COUNTS_PROMISED.at(gates.release), hints.COUNTS_ITSELF.at(gates.release)
         yield ClusterEventWithHint(POD, of_pods, partial(self._after_pod_change, counts=counts), self._spared)
         of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        yield ClusterEventWithHint(NODE, of_nodes, node_hint(self._after_node_change, gates))
+        yield ClusterEventWithHint(NODE, of_nodes, adapt_node_hint(self._after_node_change, gates))
 
     def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork, counts: tuple[bool, bool]) -> bool:
         return hints.after_pod_change(info, change, self.hard_constraints(info, view), *counts)
@@ -137,7 +144,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         except SelectorError as error:
             raise PluginError(f"get constraints from pod: {error}") from None
 
-    def counts_by_cordons(self, info: PodInfo) -> bool:
+    def depends_on_cordons(self, info: PodInfo) -> bool:
         """A cordon is a taint, and a constraint may leave out what is tainted."""
         constraints = (*info.spec.topology_spread_constraints, *self.settings.defaults)
         return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
@@ -167,24 +174,24 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
     def normalize(self, state: tuple[Scores, Bools | None] | None, scores: Scores) -> Scores:
         return normalized(scores, required_state(state, NO_PRE_SCORE)[1])
 
-    def verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
+    def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
         return SpreadVerdicts(self.hard_constraints(info, view), self.settings, info, view)
 
-    def among(self, info: PodInfo, view: Fork) -> SpreadAmong:
+    def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
         """The scores among some of the nodes, for a pod that has soft constraints."""
         return SpreadAmong(self.settings.constraints(info, view, SOFT), self.settings, info, view)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         constraints = self.hard_constraints(info, view)
-        keys = listed(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
-        selectors = list(dict.fromkeys(labelled(constraint.selector) for constraint in constraints))
-        counted = f"a pod {listed(selectors, 'or')} in namespace {info.namespace}"
+        keys = join_words(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
+        selectors = list(dict.fromkeys(describe_selected_labels(constraint.selector) for constraint in constraints))
+        counted = f"a pod {join_words(selectors, 'or')} in namespace {info.namespace}"
         yield WakeTrigger(POD, ADD, f"{counted} gets a node")
         yield WakeTrigger(POD, DELETE, f"{counted} leaves its node")
         yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, "a label change makes a pod such a one, or no longer one")
         if any(constraint.honor_taints for constraint in constraints):
             yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
-        if changed_as_new(gates):
+        if treats_updated_nodes_as_new(gates):
             action = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
             yield WakeTrigger(NODE, action, f"a node with label {keys} is added, or its labels or taints change")
             return

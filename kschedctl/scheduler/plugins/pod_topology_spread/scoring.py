@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, extremes, round_half_away
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max, round_half_away
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
 from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, tally_of_matching
 from kschedctl.snapshot.fork import Fork
@@ -68,7 +68,7 @@ def normalized(scores: Scores, ignored: Bools | None) -> Scores:
     counted = scores if ignored is None else scores[~ignored]
     if not len(counted):
         return np.zeros_like(scores)
-    smallest, largest = extremes(counted)
+    smallest, largest = min_and_max(counted)
     if largest <= 0:
         normal = np.full_like(scores, MAX_NODE_SCORE)
     else:
@@ -180,13 +180,13 @@ class SpreadAmong:
             labelled = Domains(np.where(column.present, 0, -1).astype(np.int32), 1)
             yield Distinction(labelled, lambda: np.zeros(1, np.int64))
 
-    def sizes(self, rows: Rows, counts: Counts) -> list[int]:
+    def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
         if self._labelled is not None:
             chosen = self._labelled[rows]
             rows, counts = rows[chosen], counts[chosen]
         return [_size(part, rows, counts) for part in self._parts]
 
-    def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """(F,): of these rows, where so many domains of each constraint are scored."""
         score: Points | None = None
         for constraint, part, size in zip(self.constraints, self._parts, sizes, strict=True):
@@ -197,7 +197,7 @@ class SpreadAmong:
         assert score is not None
         return round_half_away(score if self._labelled is None else np.where(self._labelled[rows], score, 0.0))
 
-    def normalized(self, scores: Scores, counted: Bools) -> Scores:
+    def normalize(self, scores: Scores, counted: Bools) -> Scores:
         """(F,): by the extremes of these scores, of those that count."""
         return normalized(scores, None if self._labelled is None or counted.all() else ~counted)
 

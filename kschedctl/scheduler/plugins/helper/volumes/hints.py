@@ -12,7 +12,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from kschedctl.scheduler.framework.events import NODE, ActionType, ChangedObject, ClusterEventWithHint, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import EITHER, listed
+from kschedctl.scheduler.framework.waking import ADD_OR_UPDATE, join_words
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -82,25 +82,25 @@ def after_volume_change(info: PodInfo, change: ChangedObject, view: Fork) -> boo
 
 def volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """What VolumeBinding asks for."""
-    yield ClusterEventWithHint("StorageClass", EITHER, after_storage_class_change)
-    yield ClusterEventWithHint("PersistentVolumeClaim", EITHER, after_own_claim)
-    yield ClusterEventWithHint("PersistentVolume", EITHER)
+    yield ClusterEventWithHint("StorageClass", ADD_OR_UPDATE, after_storage_class_change)
+    yield ClusterEventWithHint("PersistentVolumeClaim", ADD_OR_UPDATE, after_own_claim)
+    yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    yield ClusterEventWithHint("CSINode", EITHER, after_csi_node_change)
+    yield ClusterEventWithHint("CSINode", ADD_OR_UPDATE, after_csi_node_change)
     if HINTS_AT_DRIVERS.at(gates.release):
         yield ClusterEventWithHint("CSIDriver", ActionType.UPDATE, after_csi_driver_change)
     else:
-        yield ClusterEventWithHint("CSIDriver", EITHER)
-    yield ClusterEventWithHint("CSIStorageCapacity", EITHER, after_storage_capacity_change)
+        yield ClusterEventWithHint("CSIDriver", ADD_OR_UPDATE)
+    yield ClusterEventWithHint("CSIStorageCapacity", ADD_OR_UPDATE, after_storage_capacity_change)
 
 
 def volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """What VolumeZone asks for."""
     yield ClusterEventWithHint("StorageClass", ActionType.ADD, after_storage_class_added)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    of_claims = EITHER if HEARS_OF_BOUND_CLAIMS.at(gates.release) else ActionType.ADD
+    of_claims = ADD_OR_UPDATE if HEARS_OF_BOUND_CLAIMS.at(gates.release) else ActionType.ADD
     yield ClusterEventWithHint("PersistentVolumeClaim", of_claims, after_named_claim)
-    yield ClusterEventWithHint("PersistentVolume", EITHER, after_volume_change)
+    yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE, after_volume_change)
 
 
 def _is_own(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
@@ -134,4 +134,4 @@ def named_claims(info: PodInfo, ephemeral: bool = True) -> str:
     names = [
         claim_volume.claim_name for claim_volume in claim_volumes(info.pod) if ephemeral or not claim_volume.ephemeral
     ]
-    return listed([f"{info.namespace}/{name}" for name in names], "or") or "of the pod"
+    return join_words([f"{info.namespace}/{name}" for name in names], "or") or "of the pod"
