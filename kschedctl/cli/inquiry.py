@@ -34,7 +34,7 @@ from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load, tell_read
 from kschedctl.cluster import ELSEWHERE, LIMITS, Cluster, namespaced
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.creation_failures import Creations
+from kschedctl.replay.controllers.creation_failures import CreationFailures
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -70,9 +70,9 @@ class Inquiry:
     scheduler_name: str | None = None
 
     @cached_property
-    def creations(self) -> Creations | None:
+    def creations(self) -> CreationFailures | None:
         """What workloads of the cluster could not create."""
-        return Creations(self.cluster, self.now) if self.now else None
+        return CreationFailures(self.cluster, self.now) if self.now else None
 
     @cached_property
     def scheduler(self) -> Scheduler:

@@ -21,10 +21,11 @@ from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import in_context, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.controllers.creation_failures import unread
+from kschedctl.replay.controllers.creation_failures import find_unread_kinds
 from kschedctl.replay.controllers.manifests import in_files
 from kschedctl.replay.controllers.missing_pods import fixes_as_told, replayed, why_fewer
-from kschedctl.replay.controllers.target_pod import TargetPod, create_targets
+from kschedctl.replay.controllers.target_creation import create_targets
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import of_workload, pods_of, template_of, workloads
 from kschedctl.replay.waiting_elsewhere import find_holding_back
 
@@ -79,9 +80,9 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
         refuse_invalid([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
         scheduler = inquiry.scheduler
         written = {key: inquiry.written[key].document for key in manifests}
-        made = dict(
-            zip(manifests, create_targets(scheduler, [inquiry.manifests[k] for k in manifests], written), strict=True)
-        )
+        workloads_to_create = [inquiry.manifests[key] for key in manifests]
+        targets = create_targets(scheduler, workloads_to_create, written) if manifests else []
+        made = dict(zip(manifests, targets, strict=True))
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
@@ -107,7 +108,7 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     scheduler, creations, manifest = inquiry.scheduler, inquiry.creations, inquiry.template(owner)
     if creations is None:
         return of_workload(scheduler, owner, manifest)
-    lacking, missing = creations.of(owner), unread(inquiry.cluster, owner.kind)
+    lacking, missing = creations.report_of(owner), find_unread_kinds(inquiry.cluster, owner.kind)
     fewer = why_fewer(inquiry.cluster, owner)
     waiting = find_holding_back(inquiry.cluster, owner, inquiry.now)
     template = manifest or template_of(inquiry.cluster, owner)

@@ -90,7 +90,7 @@ class Draining:
         """Whether one of them could be evicted."""
         before, came = len(self.evictable), list[Position]()
         for position in self._in_turn(self.evictable):
-            if position in self.evictable and not self._evictions.refusal(position):
+            if position in self.evictable and not self._evictions.find_denial(position):
                 came += self._evict(position)
                 if self.abreast is None:  # so that budgets recover as soon as they can
                     self._place(came)
@@ -113,11 +113,11 @@ class Draining:
                 workload=str(find_owner(pods[position])),
                 node=pods[position].spec.node_name,
                 why=why,
-                budgets=self._evictions.budgets_of(position),
+                budgets=self._evictions.find_budgets(position),
                 unhealthy=self._evictions.unhealthy_pods(position),
             )
             for position in self.evictable
-            if (why := self._evictions.refusal(position))
+            if (why := self._evictions.find_denial(position))
         ]
 
     def returned(self) -> list[Position]:
@@ -163,7 +163,7 @@ class Draining:
             self.outcomes[position] = outcome
             if outcome.row >= 0:
                 moved = True
-                self._evictions.back(position)
+                self._evictions.count_recovery(position)
                 self._preempted(outcome)
         return moved
 
@@ -175,7 +175,7 @@ class Draining:
         if not outcome.victims:
             return
         self.preempting.append(outcome)
-        self._evictions.count(outcome.victims, -1)
+        self._evictions.change_allowed(outcome.victims, -1)
         for victim in outcome.victims:
             self.evictable.pop(victim, None)
         for victim in self._come_back(outcome.victims):

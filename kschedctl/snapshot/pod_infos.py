@@ -81,7 +81,7 @@ class PodInfos:
             by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
             for info, numbers in self._with_affinity:
                 for term in getattr(info, of):
-                    for name in term.namespaces if term.namespace_selector.nothing else (None,):
+                    for name in term.namespaces if term.namespace_selector.matches_nothing else (None,):
                         by_namespace.setdefault(name, []).extend((term, number) for number in numbers)
             for terms in by_namespace.values():
                 terms.sort(key=itemgetter(1))

@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 from commands.consolidate.test_consolidate import constrained
+from commands.failures.test_failures import random_cluster
 from small import node, replica, workload
-from test_failures import random_cluster
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity import capacity
@@ -24,7 +24,7 @@ from kschedctl.commands.failures.losses import failures
 from kschedctl.commands.failures.report import Failures
 from kschedctl.commands.make_room.plan import make_room
 from kschedctl.commands.simulate import simulate
-from kschedctl.commands.size.shapes import shapes_of_pools
+from kschedctl.commands.size.shapes import build_pool_shapes
 from kschedctl.commands.size.sizing import size
 from kschedctl.commands.whatif import whatif
 from kschedctl.errors import ClusterError, UsageError
@@ -49,7 +49,7 @@ def test_failures(address: str) -> None:
 def test_sets_of_nodes(address: str) -> None:
     objects = [node("n1", "a"), node("n2", "b", cpu="2"), *(replica(f"p{number}", "", "1") for number in range(9))]
     cluster = Cluster.from_objects(objects)
-    shapes = shapes_of_pools(cluster)
+    shapes = build_pool_shapes(cluster)
     assert size(cluster, shapes, workers=Workers(dask=address)) == size(cluster, shapes)
 
 

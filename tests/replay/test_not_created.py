@@ -11,14 +11,14 @@ from failed_creations import BEFORE, LATER, TIME, case, cases, objects, words
 
 import kschedctl
 from kschedctl.api.ownership import Owner
-from kschedctl.replay.controllers.creation_failures import Creations, unread
+from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 
 Json = dict[str, Any]
 QUOTA, STATEFUL, JOB = case(1), case(22), case(26)
 
 
-def creations(documents: list[Json], **settings: Any) -> Creations:
-    return Creations(kschedctl.Cluster.from_objects(documents, **settings), LATER)
+def creations(documents: list[Json], **settings: Any) -> CreationFailures:
+    return CreationFailures(kschedctl.Cluster.from_objects(documents, **settings), LATER)
 
 
 def without(documents: list[Json], *kinds: str) -> list[Json]:
@@ -31,7 +31,7 @@ def of_kind(documents: list[Json], kind: str) -> Json:
 
 @pytest.mark.parametrize("case", cases(), ids=lambda each: each["case"])
 def test_the_api_servers_reason_and_what_is_lacking(case: Json) -> None:
-    (found,) = creations(objects(case, replicas=6, there=5)).failing()
+    (found,) = creations(objects(case, replicas=6, there=5)).report_current()
     kind = case["workload"]["kind"]
     assert found.workload == f"{kind} {case['namespace']}/web"
     assert (found.wanted, found.there, found.missing, found.object, found.past) == (6, 5, 1, "Pod", False)
@@ -47,7 +47,7 @@ def test_the_api_servers_reason_and_what_is_lacking(case: Json) -> None:
 )
 @pytest.mark.parametrize("gone", [("Event",), ("Event", "Deployment"), ("Event", "ReplicaSet"), ("Deployment",)])
 def test_conditions_tell_it_without_events_and_events_without_workloads(case: Json, gone: tuple[str, ...]) -> None:
-    (found,) = creations(without(objects(case, replicas=3), *gone)).failing()
+    (found,) = creations(without(objects(case, replicas=3), *gone)).report_current()
     assert found.workload.endswith("/web")
     assert (found.wanted, found.there, found.missing) == (3, 0, 3)
     assert found.headline.endswith(words(case))
@@ -55,19 +55,19 @@ def test_conditions_tell_it_without_events_and_events_without_workloads(case: Js
 
 def test_an_event_alone_tells_it_where_workloads_were_not_read() -> None:
     documents = without(objects(QUOTA, replicas=3, there=1), "Deployment", "ReplicaSet")
-    (found,) = creations(documents, assume_complete=False).failing()
+    (found,) = creations(documents, assume_complete=False).report_current()
     assert found.workload == "Deployment adm-rs-01/web"  # by the hash in the pod's labels
     assert (found.wanted, found.there, found.missing) == (None, 1, None)
     assert found.headline.startswith("pods (1 there, how many are wanted is not known): exceeded quota")
-    assert creations(documents).failing() == ()  # all is known: its ReplicaSet is gone
+    assert creations(documents).report_current() == ()  # all is known: its ReplicaSet is gone
 
 
 @pytest.mark.parametrize("number", [1, 22, 26])
 def test_where_all_pods_are_there_it_is_past(number: int) -> None:
     lacking = case(number)
     found = creations(objects(lacking, replicas=2, there=2))
-    assert found.failing() == ()
-    told = found.of(Owner(lacking["workload"]["kind"], lacking["namespace"], "web"))
+    assert found.report_current() == ()
+    told = found.report_of(Owner(lacking["workload"]["kind"], lacking["namespace"], "web"))
     assert told is not None
     assert told.past
     assert told.headline.startswith("some could not be created 10m ago, all are there now: exceeded quota")
@@ -77,16 +77,16 @@ def test_where_all_pods_are_there_it_is_past(number: int) -> None:
 def test_an_event_is_past_once_a_pod_was_created_since(created: str, past: bool) -> None:
     """A StatefulSet has no condition; in the same second some may be created before one is refused."""
     found = creations(objects(STATEFUL, replicas=3, there=2, created=created))
-    told = found.of(Owner("StatefulSet", STATEFUL["namespace"], "web"))
+    told = found.report_of(Owner("StatefulSet", STATEFUL["namespace"], "web"))
     assert told is not None
     assert told.past is past
-    assert bool(found.failing()) is not past
+    assert bool(found.report_current()) is not past
 
 
 def test_a_condition_is_of_now_whenever_the_last_pod_was_created() -> None:
     """A ReplicaSet's controller takes it back as soon as a try succeeds."""
     documents = without(objects(QUOTA, replicas=3, there=2, created=LATER), "Event")
-    assert [each.missing for each in creations(documents).failing()] == [1]
+    assert [each.missing for each in creations(documents).report_current()] == [1]
 
 
 def change(documents: list[Json], kind: str, part: str, **fields: Any) -> list[Json]:
@@ -106,7 +106,7 @@ def change(documents: list[Json], kind: str, part: str, **fields: Any) -> list[J
     ids=["suspended", "complete", "all completions there", "leaving", "of an earlier one"],
 )
 def test_what_wants_no_more_pods_lacks_none(ended: Callable[[], list[Json]]) -> None:
-    assert creations(ended()).failing() == ()
+    assert creations(ended()).report_current() == ()
 
 
 def test_pods_that_ended_or_leave_are_not_there() -> None:
@@ -115,7 +115,7 @@ def test_pods_that_ended_or_leave_are_not_there() -> None:
     documents.append(failed_creations.pod(maker, 7, BEFORE, phase="Failed"))
     leaving = failed_creations.pod(maker, 8, BEFORE)
     leaving["metadata"]["deletionTimestamp"] = TIME
-    (found,) = creations([*documents, leaving]).failing()
+    (found,) = creations([*documents, leaving]).report_current()
     assert (found.wanted, found.there, found.missing) == (3, 2, 1)
 
 
@@ -128,11 +128,11 @@ def test_the_surge_of_a_rollout_is_wanted_too() -> None:
     old["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] = "old"
     old["status"] = {}
     pods = [failed_creations.pod(old, number, BEFORE) for number in range(3)]
-    (found,) = creations([*documents, old, *pods]).failing()
+    (found,) = creations([*documents, old, *pods]).report_current()
     assert (found.workload, found.wanted, found.there, found.missing) == ("Deployment adm-rs-01/web", 4, 3, 1)
     deployment = of_kind(documents, "Deployment")  # the same where only the Deployment was printed
     deployment["status"] |= {"replicas": 3, "updatedReplicas": 0}
-    (alone,) = creations([*without(documents, "ReplicaSet", "Event"), *pods]).failing()
+    (alone,) = creations([*without(documents, "ReplicaSet", "Event"), *pods]).report_current()
     assert alone.headline.startswith("pods of its new template (3 wanted, 3 there): exceeded quota")
 
 
@@ -142,7 +142,7 @@ def test_a_deployment_whose_replica_set_cannot_be_created() -> None:
     condition = {"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": said}
     documents = without(objects(QUOTA, replicas=3), "ReplicaSet", "Event")
     of_kind(documents, "Deployment")["status"]["conditions"] = [condition]
-    (found,) = creations(documents).failing()
+    (found,) = creations(documents).report_current()
     assert (found.object, found.missing) == ("ReplicaSet", None)
     assert found.headline == "its new ReplicaSet (3 wanted, 0 there): replicasets.apps web-5d: exceeded quota: rq"
 
@@ -168,19 +168,19 @@ def cron_job_made(created: str) -> Json:
 def test_a_cron_job_whose_jobs_cannot_be_created() -> None:
     """Its controller's words: pkg/controller/cronjob/cronjob_controllerv2.go (v1.36)."""
     event = cron_event('Error creating job: jobs.batch "web-2" is forbidden: exceeded quota: rq, requested: count=1')
-    (found,) = creations([event, cron_job_made(BEFORE)]).failing()
+    (found,) = creations([event, cron_job_made(BEFORE)]).report_current()
     assert (found.workload, found.object) == ("CronJob d/web", "Job")
     assert found.headline == "its next Job: jobs.batch web-2: exceeded quota: rq, requested: count=1"
-    assert creations([event, cron_job_made(LATER)]).failing() == ()
+    assert creations([event, cron_job_made(LATER)]).report_current() == ()
 
 
 def test_of_a_cron_job_the_pods_of_its_jobs() -> None:
     documents = objects(JOB)
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}
     of_kind(documents, "Job")["metadata"]["ownerReferences"] = [owner]
-    (found,) = creations(documents).failing()
+    (found,) = creations(documents).report_current()
     assert (found.workload, found.wanted, found.missing) == ("CronJob adm-rs-26/nightly", 1, 1)
-    assert creations(documents).of(Owner("Job", "adm-rs-26", "web")) is not None
+    assert creations(documents).report_of(Owner("Job", "adm-rs-26", "web")) is not None
 
 
 @pytest.mark.parametrize(("wanted", "missing"), [(4, 2), (2, 0)])
@@ -192,13 +192,13 @@ def test_a_daemon_set_wants_as_many_as_its_controller_says(wanted: int, missing:
         for about in (each.get("involvedObject", {}), *each["metadata"].get("ownerReferences", ())):
             about["kind"] = "DaemonSet"
             about.pop("uid", None)
-    found = creations(documents).failing()
+    found = creations(documents).report_current()
     assert [each.missing for each in found] == ([missing] if missing else [])
 
 
 def test_what_was_not_read_is_named() -> None:
     cluster = kschedctl.Cluster.from_objects([], assume_complete=False)
-    assert [each.kind for each in unread(cluster, "Deployment")] == ["ReplicaSet", "Deployment", "Event"]
-    assert [each.kind for each in unread(cluster, "StatefulSet")] == ["StatefulSet", "Event"]
-    assert {each.affects for each in unread(cluster)} == {"creation"}
-    assert unread(kschedctl.Cluster.from_objects([])) == ()
+    assert [each.kind for each in find_unread_kinds(cluster, "Deployment")] == ["ReplicaSet", "Deployment", "Event"]
+    assert [each.kind for each in find_unread_kinds(cluster, "StatefulSet")] == ["StatefulSet", "Event"]
+    assert {each.affects for each in find_unread_kinds(cluster)} == {"creation"}
+    assert find_unread_kinds(kschedctl.Cluster.from_objects([])) == ()

@@ -9,7 +9,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_groups import pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE
-from kschedctl.replay.controllers.creation_failures import Creations, unread
+from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.workload_pods import described, waiting
 from kschedctl.replay.unknown import together
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
@@ -68,11 +68,13 @@ def pending_in(
     """Pending pods of a scheduler that is there; ``namespace``: None for all."""
     cluster = scheduler.cluster
     pods = waiting(cluster, namespace, selector)
-    lacking = () if selector else Creations(cluster, now).failing(namespace)  # pods that are not have no labels
+    lacking = (
+        () if selector else CreationFailures(cluster, now).report_current(namespace)
+    )  # pods that are not have no labels
     report = pending_pods(scheduler, pods, described(namespace, selector), now, in_full, not_created=lacking)
     if not selector:  # what has no pods has no labels of pods
         report = with_waiting_elsewhere(report, cluster, namespace, now)
-    report = replace(report, unknown=together((report.unknown, () if selector else unread(cluster))))
+    report = replace(report, unknown=together((report.unknown, () if selector else find_unread_kinds(cluster))))
     return replace(report, elsewhere=0 if pods else len(waiting(cluster, None)))
 
 

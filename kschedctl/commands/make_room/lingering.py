@@ -12,7 +12,12 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import Position
 from kschedctl.commands.make_room.rehearsal import Rehearsal
-from kschedctl.replay.controllers.eviction import Names, patient_jobs, terminates_slowly, terminating
+from kschedctl.replay.controllers.eviction import (
+    ObjectNames,
+    as_terminating,
+    find_jobs_that_wait,
+    terminates_beside_replacement,
+)
 from kschedctl.replay.edits import with_pods
 from kschedctl.replay.settling import after
 from kschedctl.scheduler.scheduler import Scheduler
@@ -31,11 +36,11 @@ class PlanCourse(NamedTuple):
 def lingering_course(course: PlanCourse) -> PlanCourse | None:
     """The same with those pods of the plan in the cluster that linger; None where that makes no difference."""
     stage, view = course.stage, course.stage.view
-    patient = patient_jobs(view.cluster)
+    patient = find_jobs_that_wait(view.cluster)
     lingers = [position for position in course.plan if _lingers(view, position, patient)]
     if not lingers:
         return None
-    leaving = {position: terminating(view.pods.objects[position], _node(view, position)) for position in lingers}
+    leaving = {position: as_terminating(view.pods.objects[position], _node(view, position)) for position in lingers}
     there = {(pod.metadata.namespace, pod.metadata.name): pod for pod in leaving.values()}
     scheduler = Scheduler(with_pods(after(stage.simulation()), there), stage.scheduler.call_extender)
     now = scheduler.view.fork()
@@ -51,10 +56,10 @@ def lingering_course(course: PlanCourse) -> PlanCourse | None:
     return PlanCourse(then, moved(course.unit), moved(course.others), moved(course.plan))
 
 
-def _lingers(view: Fork, position: Position, patient: Names) -> bool:
+def _lingers(view: Fork, position: Position, patient: ObjectNames) -> bool:
     """Whether a pod may terminate slowly, and the one in its place has to do with pods like it."""
     info = view.pods.infos[view.pods.info[position]]
-    if not terminates_slowly(info.pod, patient):
+    if not terminates_beside_replacement(info.pod, patient):
         return False
     labels = view.namespace_labels.get(info.namespace, {})
     terms = (

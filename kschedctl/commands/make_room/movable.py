@@ -110,7 +110,7 @@ def _refused_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, coun
     evictions = Evictions(simulation)
     for place in np.flatnonzero(guarded[simulation.view.pods.info[pods]]).tolist():
         position = Position(int(pods[place]))
-        if why := evictions.refusal(position):
+        if why := evictions.find_denial(position):
             refused[place] = True
             counts[SEVERAL_BUDGETS if why.startswith(MORE_THAN_ONE) else NO_DISRUPTION] += 1
     return refused

@@ -77,14 +77,14 @@ class Rehearsal:
         evictions, moved = Evictions(simulation), list[PlayedMove]()
         self._try_waiting(simulation)
         for position in positions:
-            if self.view.node[position] < 0 or evictions.refusal(position):
+            if self.view.node[position] < 0 or evictions.find_denial(position):
                 return None
             source = Row(int(self.view.node[position]))
             evictions.evict(position)
             outcome = self._replaced(simulation, position, source)
             if outcome is None or outcome.row < 0 or outcome.victims:
                 return None
-            evictions.back(position)
+            evictions.count_recovery(position)
             moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
             self._try_waiting(simulation)
         return moved

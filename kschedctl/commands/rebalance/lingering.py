@@ -8,7 +8,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Ints, Position, Row
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.eviction import patient_jobs, terminates_slowly, terminating
+from kschedctl.replay.controllers.eviction import as_terminating, find_jobs_that_wait, terminates_beside_replacement
 from kschedctl.replay.edits import returns, with_pods
 from kschedctl.snapshot.fork import Fork
 
@@ -50,15 +50,18 @@ def with_lingering(cluster: Cluster, grace: int | None) -> tuple[Cluster, dict[s
 
     ``grace``: how many seconds evictions give pods, None for what they say themselves.
     """
-    pods, patient = cluster.pods, patient_jobs(cluster)
+    pods, patient = cluster.pods, find_jobs_that_wait(cluster)
     slow = np.array(
-        [returns(pod) and not pod.terminated and terminates_slowly(pod, patient, grace) for pod in pods.templates],
+        [
+            returns(pod) and not pod.terminated and terminates_beside_replacement(pod, patient, grace)
+            for pod in pods.templates
+        ],
         np.bool_,
     )
     named = np.array([bool(name) for name in pods.node.values], np.bool_)
     rows = np.flatnonzero(slow[pods.template] & named[pods.node.codes])
     _, first = np.unique(pods.template[rows], return_index=True)
     some = [pods[row] for row in rows[first].tolist()]
-    more = {pod.key: terminating(pod, pod.spec.node_name) for pod in some}
+    more = {pod.key: as_terminating(pod, pod.spec.node_name) for pod in some}
     there = {(pod.metadata.namespace, pod.metadata.name): pod for pod in more.values()}
     return with_pods(cluster, there), {key: pod.key for key, pod in more.items()}

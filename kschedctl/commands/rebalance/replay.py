@@ -81,13 +81,13 @@ class EvictionReplay:
     def begin(self) -> None:
         """Another round: the successors of the one before run, and count for their budgets."""
         for position in self.spent:
-            self.evictions.back(position)
+            self.evictions.count_recovery(position)
         self.spent = []
         self.round += 1
 
     def carry_out(self, position: Position, plugin: str) -> str:
         """Evict a pod and place its successor; why not, if that does harm."""
-        if refusal := self.evictions.refusal(position):
+        if refusal := self.evictions.find_denial(position):
             return refusal
         if not is_made_again(self.simulation.view.pods.objects[position]):
             return LOST
@@ -97,7 +97,7 @@ class EvictionReplay:
         outcome = self._replaced(position, source)
         if outcome is None or outcome.row < 0:
             return self._undone(position, source, outcome.message if outcome else "")
-        self.evictions.spend(position)
+        self.evictions.count_eviction(position)
         self.spent.append(position)
         again = bool(self.came[position])
         self.came[position] = True

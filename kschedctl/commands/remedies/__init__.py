@@ -28,7 +28,7 @@ from kschedctl.fixes.new_node import NOBODY, autoscaler_fixes, has_groups, new_n
 from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.ranking import with_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.replay.controllers.creation_failures import Creations, unread
+from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import described, waiting
 from kschedctl.replay.unknown import together
@@ -116,8 +116,8 @@ def pending_remedies(
     keys = {pod.key for pod in waiting(cluster, namespace or None, selector)}
     scope, smallest = described(namespace or None, selector), replace(wishes, smallest=True)
     report = remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
-    lacking = () if selector else Creations(cluster, now or moment_of(cluster)).failing(namespace or None)
-    unknown = together((report.unknown, () if selector else unread(cluster)))
+    lacking = () if selector else CreationFailures(cluster, now or moment_of(cluster)).report_current(namespace or None)
+    unknown = together((report.unknown, () if selector else find_unread_kinds(cluster)))
     others = 0 if keys else sum(pod.metadata.namespace != namespace for pod in waiting(cluster, None))
     return structs.replace(report, not_created=lacking, unknown=unknown, elsewhere=others if namespace else 0)
 

@@ -1,7 +1,6 @@
-"""``size``: which nodes would be needed if the cluster were built from scratch?
-
-Read ``sizing``, which starts from solved ``program``s or a plain ``filling`` and makes sets cheaper; ``replays``
-proves each set. ``shapes`` and ``type_shapes`` are the nodes to choose from.
+"""``size``: which nodes would you need if you built the cluster from scratch? Read ``sizing`` first: it starts from
+node sets of a solver (``solved``) or a greedy packing (``plain``) and makes them cheaper (``search``). ``replays``
+proves each set. ``shapes`` and ``type_shapes`` are the node shapes to choose from.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare
 from kschedctl.commands.size import sizing as study
 from kschedctl.commands.size.report import NodeSizing
-from kschedctl.commands.size.shapes import NodeShape, priced, shapes_of_pools
+from kschedctl.commands.size.shapes import NodeShape, add_prices, build_pool_shapes
 from kschedctl.commands.size.sizing import SizingWishes
-from kschedctl.commands.size.steps import after_steps
-from kschedctl.commands.size.type_shapes import shapes_of_types
+from kschedctl.commands.size.steps import apply_steps
+from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.replay.scenarios.scenario import Files, files_of, load_scenario, no_files
@@ -42,14 +41,16 @@ def size(
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> NodeSizing:
-    """The cheapest nodes that take all pods of a cluster and of ``manifests``, or the fewest where no price is known.
+    """Find the cheapest nodes that take all pods of a cluster and of ``manifests``, or the fewest if prices are
+    unknown.
 
-    ``instance_types``: what can be bought, as kwok's instance_types.json has it, with ``node_labels`` besides those of
-    the type, and where there are NodePools of Karpenter as these launch them, with their labels and taints; without
-    any, nodes like those of the cluster's pools, which ``pool_label`` may name. With ``pools`` the types only tell what
-    those cost. ``scenario``: steps that are taken before, with ``read`` and ``where`` as for ``whatif``. ``wishes``:
-    more pods, the loss of a zone, how long sets are tried; ``workers``: who searches. Each set is replayed with all
-    pods. ``written``: as for ``simulate``. Raises UsageError where nothing can be bought, InputError.
+    ``instance_types`` is the catalogue in the format of kwok's instance_types.json. Its nodes get ``node_labels``; if
+    the cluster has Karpenter NodePools, nodes are those that the pools would launch. Without a catalogue, nodes are
+    like those of the cluster's pools, which the label ``pool_label`` may name. With ``pools``, the catalogue only gives
+    prices to the pools' nodes. ``scenario`` holds steps to take before; ``read`` and ``where`` are as for ``whatif``,
+    ``written`` is as for ``simulate``. ``workers`` run the search. Every set is replayed with all pods.
+
+    Raises UsageError if there is nothing to buy, and InputError for invalid input.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -58,46 +59,48 @@ def size(
     >>> str(size(kschedctl.Cluster.from_objects([node, *pods])))
     '2 nodes take 3 pods; at least 2 by requests'
     """
-    cluster, lacking = _with(cluster, list(manifests), written or {})
-    cluster, refused = _after(cluster, scenario, read, where)
-    types = shapes_of_types(cluster, instance_types, node_labels or {}) if instance_types and not pools else None
-    shapes = priced(shapes_of_pools(cluster, pool_label), instance_types) if types is None else types
-    _check(shapes, wishes, given=types is not None)
-    return study.size(cluster, shapes, wishes, progress, workers=workers, not_created=[*lacking, *refused])
+    cluster, denied_manifests = _apply_manifests(cluster, list(manifests), written or {})
+    cluster, denied_steps = _apply_scenario(cluster, scenario, read, where)
+    types = build_type_shapes(cluster, instance_types, node_labels or {}) if instance_types and not pools else None
+    shapes = add_prices(build_pool_shapes(cluster, pool_label), instance_types) if types is None else types
+    _validate_shapes(shapes, wishes, from_types=types is not None)
+    return study.size(
+        cluster, shapes, wishes, progress, workers=workers, not_created=[*denied_manifests, *denied_steps]
+    )
 
 
-def _with(
+def _apply_manifests(
     cluster: Cluster, manifests: Sequence[JsonObject | Struct], written: Mapping[Owner, JsonObject]
 ) -> tuple[Cluster, Sequence[NotCreated]]:
-    """The cluster with what manifests bring, and what the API server refuses of it."""
+    """Return the cluster with the manifests applied, and the objects that the API server would deny."""
     if not manifests:
         return cluster, ()
     prepared = prepare(cluster, manifests, counting=written)
     return prepared.cluster, prepared.not_created
 
 
-def _after(
+def _apply_scenario(
     cluster: Cluster, scenario: Scenario | JsonObject | None, read: Files, where: str
 ) -> tuple[Cluster, Sequence[NotCreated]]:
-    """The same once the steps of a scenario were taken."""
+    """Return the cluster after the steps of the scenario, and the objects that the API server would deny."""
     if scenario is None:
         return cluster, ()
     steps = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, where)
-    return after_steps(cluster, steps, files_of(steps, read, where), where)
+    return apply_steps(cluster, steps, files_of(steps, read, where), where)
 
 
-def _check(shapes: Sequence[NodeShape], wishes: SizingWishes, *, given: bool) -> None:
-    """Raises UsageError where nothing can be bought, or only what a loss takes all at once, InputError for a price.
+def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:
+    """Raise UsageError if nothing can be bought or one zone loss takes all nodes, and InputError for a negative price.
 
-    ``given``: whether instance types were.
+    ``from_types`` says whether instance types were passed.
     """
     if not shapes:
-        if given:
+        if from_types:
             raise UsageError("no nodes to buy: no instance type is on offer", hint="none has an available offering")
         raise UsageError("no nodes to buy", hint="--instance-types FILE, or a cluster with worker nodes")
     for shape in shapes:
-        if below := next((price for price in shape.prices.values() if price is not None and price < 0), None):
-            raise InputError(f'the price of "{shape.name}" is negative: {below}', where="instanceTypes")
+        if negative_price := next((price for price in shape.prices.values() if price is not None and price < 0), None):
+            raise InputError(f'the price of "{shape.name}" is negative: {negative_price}', where="instanceTypes")
     zones = {zone for shape in shapes for zone in shape.zones if zone}
     if wishes.keep_zone_loss and len(zones) < 2:
         raise UsageError("nodes of one zone do not survive its loss", hint=f"zones: {', '.join(zones) or 'none'}")

@@ -1,4 +1,4 @@
-"""``kschedctl size``: which nodes should we have bought?"""
+"""The command ``kschedctl size``."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ WHAT_COUNTS = LiveKinds(("DaemonSet",)).and_also(WHAT_POOLS_ARE).and_also(WHAT_L
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """What has to fit, and what of the nodes counts."""
+class SizeOptions:
+    """Options of what has to fit and which nodes count."""
 
     scale: Annotated[
         float, typer.Option("--scale", metavar="FACTOR", min=1, help="So many times the pods of each workload.")
@@ -69,19 +69,21 @@ class Sizes:
         int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest time to try more sets of nodes.")
     ] = 60
 
-    def node_labels(self) -> dict[str, str]:
-        """Raises UsageError."""
+    def parse_node_labels(self) -> dict[str, str]:
+        """Parse --node-label. Raises UsageError."""
         pairs = [text.partition("=") for text in self.labels or ()]
         if wrong := next((key + equals for key, equals, _ in pairs if not (key and equals)), None):
             raise UsageError(f"--node-label {wrong}: not KEY=VALUE")
         return {key: value for key, _, value in pairs}
 
-    def wishes(self) -> SizingWishes:
+    def build_wishes(self) -> SizingWishes:
         return SizingWishes(self.by_nodes, self.keep_zone_loss, self.scale, self.seconds)
 
 
 @with_options
-def size(*, source: Source, view: DrawnUntabled, asked: InstanceTypeInput, sizes: Sizes, work: WorkOptions) -> Answer:
+def size(
+    *, source: Source, view: DrawnUntabled, asked: InstanceTypeInput, sizes: SizeOptions, work: WorkOptions
+) -> Answer:
     """Which nodes would all workloads need, had they to be bought anew?
 
     Finds the cheapest set of nodes that takes all pods of the cluster, and of the manifests of -f, or the smallest
@@ -90,19 +92,19 @@ def size(*, source: Source, view: DrawnUntabled, asked: InstanceTypeInput, sizes
     pods, DaemonSets and volumes included. With scipy (pip install 'kschedctl[solver]') a solver proposes the first
     sets, and tells better what is needed at least.
     """
-    types, wishes, workers = asked.types() or (), sizes.wishes(), work.workers
-    given = _given(source)
+    types, wishes, workers = asked.types() or (), sizes.build_wishes(), work.workers
+    application = _read_input(source)
     steps = read_scenario(sizes.scenario) if sizes.scenario else ScenarioFile()
-    with in_files(given.places), bars() as shown:
+    with in_files(application.places), bars() as shown:
         report = library.size(
-            given.cluster,
-            given.manifests,
+            application.cluster,
+            application.manifests,
             wishes,
             instance_types=types,
             pool_label=sizes.pool_label,
             pools=sizes.pools,
-            node_labels=sizes.node_labels(),
-            written=given.written,
+            node_labels=sizes.parse_node_labels(),
+            written=application.written,
             scenario=steps.scenario,
             read=steps.read,
             where=steps.where,
@@ -112,15 +114,15 @@ def size(*, source: Source, view: DrawnUntabled, asked: InstanceTypeInput, sizes
     return view.answer(report, exit_code(report.good, report.interrupted, report.undecided))
 
 
-def _given(source: Source) -> Application:
-    """One cluster, and the manifests that come to it. Raises KschedctlError."""
+def _read_input(source: Source) -> Application:
+    """Read one cluster and the manifests to apply to it. Raises KschedctlError."""
     if not source.filename:
         return Application(source, load(source, live=WHAT_COUNTS), [], {})
     if len(source.snapshot) > 1:
         raise UsageError("one cluster is sized", hint="name one --snapshot")
     try:
-        (given,) = read_manifests(source, None, WHAT_COUNTS).values()
+        (application,) = read_manifests(source, None, WHAT_COUNTS).values()
     except ClusterError as error:
         whole = "--assume-complete where the files are all that there is"
         raise ClusterError(error.what, where=error.where, hint=f"{error.hint}; {whole}") from None
-    return given
+    return application

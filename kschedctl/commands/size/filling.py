@@ -1,9 +1,9 @@
-"""How full nodes of other shapes get until those that some pods need have no room left.
+"""Estimates of how full the nodes of other shapes get before nodes that some pods need are full.
 
-kube-scheduler keeps no room for the pods that need it: where nodes have no taints, others go there too, and by its
-scores sooner to nodes with much memory beside their cpus, such as those with devices, than to the rest. So a set takes
-all pods where the rest is large enough that it does not get fuller than it is by then. One replay with a node of each
-shape tells how full that is for each, and with it a program of requests finds the cheapest such set.
+kube-scheduler does not reserve room for the pods that need it. Where nodes have no taints, other pods go there too, and
+its scores prefer nodes with much memory per CPU, such as GPU nodes. A set therefore takes all pods only if the other
+nodes are large enough not to get fuller than they are at that moment. One replay with a node of each shape tells how
+full that is, and with these fill levels the packing program finds the cheapest such set.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ Rows = npt.NDArray[np.int64]
 
 
 class SetBasis(NamedTuple):
-    """What sets are made of: shapes, and a program that says how much of them is of use."""
+    """The shapes of a set and the program that says how much of their capacity is usable."""
 
     program: PackingProgram
     among: tuple[str, ...]
 
 
 class FillLevels(NamedTuple):
-    """``full`` (S,): how full the nodes of each shape were when those of ``needed`` had no room left; NaN where there
-    were none.
-    """
+    """How full nodes of each shape were when the nodes of one shape had no room left."""
 
     needed: str
-    full: Table
+    """The shape that had no room left."""
+    shares: Table
+    """The used share of each shape's nodes, shape (S,); NaN if there were none."""
 
-    def basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
-        """Of the shapes that are ``crowded`` (S,) this one alone."""
-        known = np.isfinite(self.full)
+    def restrict(self, program: PackingProgram, crowded: Bools) -> SetBasis:
+        """Return a basis that uses ``needed`` as the only one of the crowded shapes. ``crowded`` has shape (S,)."""
+        known = np.isfinite(self.shares)
         some = zip(program.names, (known & ~crowded).tolist(), strict=True)
         among = (*(name for name, is_used in some if is_used), self.needed)
-        return SetBasis(program.filled_to(np.where(known, np.minimum(self.full, 1.0), 1.0)), among)
+        return SetBasis(program.filled_to(np.where(known, np.minimum(self.shares, 1.0), 1.0)), among)
 
-    def corrected(self, later: FillLevels) -> FillLevels:
-        """By what was seen of a set of fewer shapes."""
-        return self._replace(full=np.where(np.isfinite(later.full), later.full, self.full))
+    def update_from(self, later: FillLevels) -> FillLevels:
+        """Return the levels updated with those of a later replay that had fewer shapes."""
+        return self._replace(shares=np.where(np.isfinite(later.shares), later.shares, self.shares))
 
 
-def crowded_out(program: PackingProgram, waiting: Iterable[str]) -> Bools:
-    """(S,): the shapes of which some pods that wait need one, and that others take the room of, who need none.
+def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bools:
+    """Return which shapes some waiting pods need and other pods fill without needing them, shape (S,).
 
-    None of them where pods need one of several such choices, or may have most shapes.
+    Return no shape if pods need one of several such choices or can use most shapes.
     """
     groups = sorted({program.group_of[key] for key in waiting})
     takes = np.unique(program.takes[groups], axis=0)
-    least = [row for row in takes if not (takes <= row).all(axis=1).sum() > 1]
-    if len(least) != 1 or 2 * least[0].sum() > program.takes.any(axis=0).sum():
+    smallest_choices = [row for row in takes if not (takes <= row).all(axis=1).sum() > 1]
+    if len(smallest_choices) != 1 or 2 * smallest_choices[0].sum() > program.takes.any(axis=0).sum():
         return np.zeros(len(program.names), np.bool_)
-    elsewhere = np.flatnonzero((program.takes & ~least[0]).any(axis=1))
-    return np.asarray(least[0] & program.takes[elsewhere].any(axis=0))
+    elsewhere = np.flatnonzero((program.takes & ~smallest_choices[0]).any(axis=1))
+    return np.asarray(smallest_choices[0] & program.takes[elsewhere].any(axis=0))
 
 
-def _needing(program: PackingProgram, waiting: Iterable[str], crowded: Bools) -> list[int]:
-    """The groups of those pods that only these shapes take."""
+def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crowded: Bools) -> list[int]:
+    """Return the groups of the waiting pods that fit only on the crowded shapes."""
     groups = sorted({program.group_of[key] for key in waiting})
     return [group for group in groups if not program.takes[group][~crowded].any()]
 
 
-def with_one_of_each(program: PackingProgram, counts: Counts) -> dict[str, int]:
-    """The set with a node more of each shape that is worth it."""
-    kept = np.flatnonzero(program.undominated(program.takes)).tolist()
+def add_one_of_each(program: PackingProgram, counts: Counts) -> dict[str, int]:
+    """Return the set with one more node of each worthwhile shape."""
+    kept = np.flatnonzero(program.find_undominated(program.takes)).tolist()
     return {**counts, **{program.names[at]: counts.get(program.names[at], 0) + 1 for at in kept}}
 
 
@@ -84,20 +84,26 @@ def fillings(
     outcomes: Sequence[Outcome],
     waiting: Sequence[str],
 ) -> list[FillLevels]:
-    """For each of the shapes that are crowded out; ``nodes``: the rows of each shape's, where ``outcomes`` are."""
-    crowded = crowded_out(program, waiting)
+    """Measure fill levels for each crowded shape. ``nodes`` are the rows of each shape's nodes in the simulation."""
+    crowded = find_crowded_shapes(program, waiting)
     if not crowded.any():
         return []
-    room = program.requested[_needing(program, waiting, crowded)].max(axis=0)
+    room = program.requested[_find_dependent_groups(program, waiting, crowded)].max(axis=0)
     names = [program.names[at] for at in np.flatnonzero(crowded).tolist()]
-    usage = _FilledNodes(program, nodes, simulation, outcomes)
-    some = room[[*program.shared, simulation.view.resources[PODS]]]
-    return [FillLevels(name, usage.full(usage.without_room(nodes[name], some))) for name in names if name in nodes]
+    usage = _NodeUsage(program, nodes, simulation, outcomes)
+    requested_room = room[[*program.shared, simulation.view.resources[PODS]]]
+    return [
+        FillLevels(name, usage.measure_shares(usage.count_until_full(nodes[name], requested_room)))
+        for name in names
+        if name in nodes
+    ]
 
 
-class _FilledNodes:
-    """Of ``shapes`` (N,), free (N, C) of cpu, memory and pods: what nodes have, less their daemons; ``row`` (A,) and
-    ``asked`` (A, C): the pods that were placed, in their order.
+class _NodeUsage:
+    """The resources in use on each node over the course of a replay.
+
+    Arrays hold cpu, memory and pods. Free amounts have shape (N, C), placed pods are rows of shape (A,) and requests of
+    shape (A, C) in the order of placement.
     """
 
     def __init__(
@@ -110,26 +116,30 @@ class _FilledNodes:
         self._number = len(program.names)
         self._row = np.array([outcome.row for outcome in placed], np.int64)
         self._asked = view.requests[view.pods.info[[outcome.position for outcome in placed]]][:, columns]
-        self._free = (view.allocatable - view.requested)[:, columns] + self._used(len(placed), len(view.nodes))
+        self._free = (view.allocatable - view.requested)[:, columns] + self._sum_used(len(placed), len(view.nodes))
 
-    def _used(self, pods: int, nodes: int) -> npt.NDArray[np.int64]:
-        """(N, C): by the first ``pods`` that were placed."""
+    def _sum_used(self, pods: int, nodes: int) -> npt.NDArray[np.int64]:
+        """Return what the first placed pods use on each node, shape (N, C)."""
         used = np.zeros((nodes, self._asked.shape[1]), np.int64)
         np.add.at(used, self._row[:pods], self._asked[:pods])
         return used
 
-    def without_room(self, rows: Rows, room: Rows) -> int:
-        """How many pods are placed when half of these nodes have not so much of each (C,) left; all where they have."""
+    def count_until_full(self, rows: Rows, room: Rows) -> int:
+        """Return how many pods were placed when half of the nodes had less than ``room`` left; all if that never
+        happened.
+        """
 
         def is_full(pods: int) -> bool:
-            left = (self._free - self._used(pods, len(self._free)))[rows]
+            left = (self._free - self._sum_used(pods, len(self._free)))[rows]
             return bool(2 * (left >= room).all(axis=1).sum() <= len(rows))
 
         return bisect_left(range(len(self._row)), True, key=is_full)
 
-    def full(self, pods: int) -> Table:
-        """(S,): the share that is used of what nodes of each shape have, of cpu or memory, of which it is more."""
-        shares = self._used(pods, len(self._free)) / np.maximum(self._free, 1)
+    def measure_shares(self, pods: int) -> Table:
+        """Return the used share of each shape's nodes after ``pods`` placements, the larger of cpu and memory, shape
+        (S,).
+        """
+        shares = self._sum_used(pods, len(self._free)) / np.maximum(self._free, 1)
         full = np.full(self._number, np.nan)
         for shape, rows in self._shapes.items():
             full[shape] = shares[rows, :-1].mean(axis=0).max()

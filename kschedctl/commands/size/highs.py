@@ -1,6 +1,6 @@
-"""Linear and mixed-integer programs by HiGHS, which comes with scipy, an extra.
+"""Linear and mixed-integer programs, solved by HiGHS from the optional dependency scipy.
 
-It may write to the process's standard output, where answers go (scipy 1.17); that is kept from there.
+HiGHS may write to the process's standard output, where answers go (scipy 1.17). This module suppresses that.
 """
 
 from __future__ import annotations
@@ -20,84 +20,84 @@ import numpy as np
 from kschedctl.commands.size.program import Table
 
 
-def is_there() -> bool:
-    """Whether scipy is installed."""
+def is_available() -> bool:
+    """Return whether scipy is installed."""
     return find_spec("scipy") is not None
 
 
-class Solved(NamedTuple):
-    """``x`` (V,); ``bound``: no solution has a lower value."""
+class MixedSolution(NamedTuple):
+    """The solution of a mixed-integer program."""
 
     x: Table
+    """The values of the variables, shape (V,)."""
     bound: float
+    """A value below which no solution exists."""
 
 
-def mixed_program(
+def solve_mixed_program(
     value: Table, high: Table, whole: Table, constraints: list[Any], *, seconds: float, gap: float = 0.0
-) -> Solved | None:
-    """The least of ``value`` (V,) for variables from 0 to ``high`` (V,), whole numbers where ``whole`` (V,) is 1.
+) -> MixedSolution | None:
+    """Minimize ``value`` (V,) over variables from 0 to ``high`` (V,), which are integers where ``whole`` (V,) is 1.
 
-    None where there is none, or none was found in so many seconds. ``gap``: so far, relatively, it may be from the
-    best.
+    Return None if no solution exists or none was found in time. ``gap`` is the allowed relative distance from the
+    optimum.
     """
     optimize: Any = import_module("scipy.optimize")
-    with quiet():
-        found = optimize.milp(
+    with suppress_stdout():
+        result = optimize.milp(
             value,
             integrality=whole,
             bounds=optimize.Bounds(np.zeros(len(value)), high),
             constraints=constraints,
             options={"time_limit": seconds, "mip_rel_gap": gap},
         )
-    if found.x is None:
+    if result.x is None:
         return None
-    return Solved(found.x, float(found.fun if found.mip_dual_bound is None else found.mip_dual_bound))
+    return MixedSolution(result.x, float(result.fun if result.mip_dual_bound is None else result.mip_dual_bound))
 
 
-def at_most(rows: Any, limits: Any) -> Any:
-    """The constraint that ``rows`` (C, V) times the variables are no more than ``limits`` (C,)."""
+def build_upper_limits(rows: Any, limits: Any) -> Any:
+    """Build the constraint that ``rows`` (C, V) times the variables are at most ``limits`` (C,)."""
     optimize: Any = import_module("scipy.optimize")
     return optimize.LinearConstraint(rows, -np.inf, limits)
 
 
-def worths(costs: Table, columns: Table, demand: Table) -> Table | None:
-    """(G,): the duals of the cheapest sum of ``columns`` (G, V), of ``costs`` (V,), that covers a ``demand`` (G,).
+def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
+    """Return the duals (G,) of the cheapest combination of ``columns`` (G, V) that covers ``demand`` (G,), or None.
 
-    None where there is no such sum.
+    ``costs`` has shape (V,).
     """
     optimize: Any = import_module("scipy.optimize")
-    with quiet():
-        found = optimize.linprog(costs, A_ub=-columns, b_ub=-demand, method="highs")
-    return None if found.x is None else np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    with suppress_stdout():
+        result = optimize.linprog(costs, A_ub=-columns, b_ub=-demand, method="highs")
+    return None if result.x is None else np.maximum(-np.asarray(result.ineqlin.marginals), 0.0)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """What C code writes to standard output goes nowhere. In another thread than the main one all stays as it is, since
-    others may write meanwhile.
-    """
+def suppress_stdout() -> Iterator[None]:
+    """Discard what C code writes to standard output. Do nothing outside the main thread, where others may write."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     sys.stdout.flush()
     try:
-        kept = os.dup(1)
+        saved = os.dup(1)
     except OSError:  # it is closed
         yield
         return
-    _flush()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
+    _flush_c_stdout()
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)
     try:
         yield
     finally:
-        _flush()
-        os.dup2(kept, 1)
-        os.close(nowhere)
-        os.close(kept)
+        _flush_c_stdout()
+        os.dup2(saved, 1)
+        os.close(devnull)
+        os.close(saved)
 
 
-def _flush() -> None:
-    """What C code has still to write."""
+def _flush_c_stdout() -> None:
+    """Flush the buffers of C's standard output."""
     with suppress(OSError, AttributeError, TypeError):  # there is no such library
         ctypes.CDLL(None).fflush(None)

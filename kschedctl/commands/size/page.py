@@ -1,4 +1,4 @@
-"""The page of NodeSizing: the best set of nodes, the others, and who fits nowhere."""
+"""The page of a NodeSizing: the best set of nodes, the alternatives, and pods that fit nowhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
 
-def sizing_page(report: NodeSizing, style: Style) -> Page:
+def build_page(report: NodeSizing, style: Style) -> Page:
     """All sections that have something to say."""
     first, *notes = report.first_line()
     tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
@@ -28,34 +28,36 @@ def sizing_page(report: NodeSizing, style: Style) -> Page:
         *(not_created_section(report.not_created, style) if report.not_created else ()),
         *listed(report.shapes, style, title="Nodes"),
         *(
-            (paragraph(Marked(ties, Tone.FAINT)), paragraph(Marked(_least(report), Tone.FAINT)))
+            (paragraph(Marked(ties, Tone.FAINT)), paragraph(Marked(_describe_bound(report), Tone.FAINT)))
             if report.shapes
             else ()
         ),
-        *(_sets(report, style) if len(report.alternatives) > 1 else ()),
+        *(_list_sets(report, style) if len(report.alternatives) > 1 else ()),
         *listed(report.never, style, title="Without a node"),
         *pools_before_and_after(report.pools, style),
     )
 
 
-def _sets(report: NodeSizing, style: Style) -> Page:
+def _list_sets(report: NodeSizing, style: Style) -> Page:
     """Each was replayed: all pods that any set takes got a node."""
-    return listed(report.alternatives, style, {"shapes": _replayed}, title="Sets of nodes, each replayed with all pods")
+    return listed(
+        report.alternatives, style, {"shapes": _mark_replayed}, title="Sets of nodes, each replayed with all pods"
+    )
 
 
-def _replayed(some: SizingAlternative) -> Marked:
+def _mark_replayed(some: SizingAlternative) -> Marked:
     return Marked(f"✓ {some.shapes}", Tone.GOOD)
 
 
-def _least(report: NodeSizing) -> str:
-    """What the bound leaves out, and what replays add to it."""
+def _describe_bound(report: NodeSizing) -> str:
+    """Return what the lower bound ignores, and what replays add to it."""
     solver = "" if report.solver else "; pip install 'kschedctl[solver]' for a better one"
     ignored = "what is needed at least ignores spreading, affinity and zones, and where kube-scheduler puts pods"
-    return f"{ignored}{solver}{_proven(report)}"
+    return f"{ignored}{solver}{_describe_proven(report)}"
 
 
-def _proven(report: NodeSizing) -> str:
-    """Where not all cheaper sets were replayed, from where on there may be one."""
+def _describe_proven(report: NodeSizing) -> str:
+    """Return the cost below which replays exclude a set, unless all cheaper sets were replayed."""
     if report.cheapest or report.proven <= report.bound * (1 + 1e-9):
         return ""
     least = f"for less than {report.proven:.4f}" if report.price is not None else f"of fewer than {report.proven:,.0f}"

@@ -1,4 +1,4 @@
-"""The limits of NodePools: the search does not look at them, so whether nodes that it found keep them is told.
+"""Limits of NodePools, which the search ignores and the report therefore warns about.
 
 Upstream: https://karpenter.sh/docs/concepts/nodepools/#speclimits. All nodes of a pool count, by their capacity.
 """
@@ -17,8 +17,8 @@ from kschedctl.commands.size.shapes import NodeShape
 NODES = "nodes"
 
 
-def above_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], counts: Counts) -> Iterator[str]:
-    """What is above the limit of a pool, once for each of its resources."""
+def find_exceeded_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], counts: Counts) -> Iterator[str]:
+    """Yield a warning for each resource of a NodePool whose limit the set exceeds."""
     used: dict[str, Counter[str]] = {}
     for name, number in counts.items():
         model = next(iter(shapes[name].models.values()))

@@ -1,6 +1,6 @@
-"""What a set of nodes has to offer, as numbers: pods that are alike, what they ask for, and which shapes take them.
+"""The packing program: groups of similar pods, their requests, and the shapes that take them, as numbers.
 
-What pods need of each other, such as spreading across zones, is not in it; the replays tell.
+Relations between pods, such as spreading across zones, are left to the replays.
 """
 
 from __future__ import annotations
@@ -21,95 +21,101 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 Table = npt.NDArray[np.float64]
 Counts = Mapping[str, int]
-"""Shape -> how many of its nodes."""
+"""The number of nodes of each shape."""
 SAFE = 1e-7
-"""A share of a bound that may be rounding."""
+"""The share of a bound that may be rounding."""
 FINEST = 4
-"""Up to so many pods that share a node fill it in steps of their own, see ``PackingProgram.measures``."""
-OF_ONE_POD = (
+"""The largest number of pods per node for which fill steps are built, see ``PackingProgram.measures``."""
+PER_POD_LABELS = (
     "statefulset.kubernetes.io/pod-name",
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/job-completion-index",
 )
-"""Labels that tell pods of a workload apart."""
+"""Labels in which pods of one workload differ."""
 
 
 class Cut(NamedTuple):
-    """Nodes of a set, each worth ``worth`` of its shape (S,), are worth ``least`` together, or it does not take all."""
+    """A necessary condition for a set: its nodes must be worth enough together."""
 
     worth: Table
-    least: float
+    """The worth of a node of each shape, shape (S,)."""
+    minimum: float
+    """What all nodes of a set must be worth together."""
 
-    def holds(self, nodes: Table) -> Bools:
-        """(..., S) nodes of each shape -> (...): whether such a set may take all pods."""
-        enough: Bools = nodes @ self.worth >= self.least * (1 - SAFE)
+    def is_satisfied(self, nodes: Table) -> Bools:
+        """Return whether sets of shape (..., S) satisfy the cut, as shape (...)."""
+        enough: Bools = nodes @ self.worth >= self.minimum * (1 - SAFE)
         return enough
 
 
 class Starts(NamedTuple):
-    """``sets`` to begin with, the most promising first; ``bound``: what any set costs at least; ``cuts``: more that
-    holds of any.
-    """
+    """Sets to start from, and bounds on all sets."""
 
     sets: list[Counts]
+    """Most promising first."""
     bound: float
+    """What any set costs at least."""
     cuts: Sequence[Cut] = ()
+    """Conditions that every set satisfies."""
 
 
 @dataclass(frozen=True, eq=False)
 class PackingProgram:
-    """G groups of pods, S shapes, R resources.
-
-    ``names`` and ``costs`` (S,), ``offered`` (S, R): what a node has for pods; ``requested`` (G, R); ``takes`` (G, S):
-    which shapes take a pod of a group alone; ``apart`` (G,): no two of a group share a node. ``group_of``: by pod.
-    ``shared``: resources, of R, that all pods have a part of, cpu and memory.
-    """
+    """G groups of pods, S shapes and R resources."""
 
     names: tuple[str, ...]
+    """The shapes, (S,)."""
     costs: Table
+    """(S,)."""
     offered: npt.NDArray[np.int64]
+    """What a node has for pods, (S, R)."""
     requested: npt.NDArray[np.int64]
+    """What a pod requests, (G, R)."""
     takes: Bools
+    """Which shapes take a pod of a group that is alone, (G, S)."""
     apart: Bools
+    """Whether no two pods of a group may share a node, (G,)."""
     group_of: Mapping[str, int]
+    """The group of each pod."""
     shared: Sequence[int] = ()
+    """The resources of R that every pod needs: cpu and memory."""
 
     @cached_property
     def pods(self) -> Table:
-        """(G,): how many pods there are of each group."""
-        return self.counted(self.group_of)
+        """Return the number of pods of each group, (G,)."""
+        return self.count_by_group(self.group_of)
 
-    def counted(self, keys: Iterable[str]) -> Table:
-        """(G,): how many of these pods are of each group."""
+    def count_by_group(self, keys: Iterable[str]) -> Table:
+        """Return how many of the given pods are in each group, (G,)."""
         groups = [self.group_of[key] for key in keys]
         return np.bincount(groups, minlength=len(self.requested)).astype(np.float64)
 
-    def asked(self, pods: Table) -> Table:
-        """(R,): what so many pods (G,) of the groups request together."""
+    def sum_requests(self, pods: Table) -> Table:
+        """Return what ``pods`` (G,) request together, (R,)."""
         return np.asarray(pods @ self.requested.astype(np.float64))
 
     def cost(self, counts: Counts) -> float:
-        """What the nodes of a set cost, each where it is cheapest."""
+        """Return the cost of a set, with each node where it is cheapest."""
         return float(sum(self.costs[self.names.index(name)] * number for name, number in counts.items()))
 
     def with_slack(self, slack: float) -> PackingProgram:
-        """The same, with such a share of what nodes offer of ``shared`` resources left free."""
+        """Return a program whose nodes keep a share of the ``shared`` resources free."""
         return self.filled_to(np.full(len(self.names), 1 - slack))
 
     def filled_to(self, full: Table) -> PackingProgram:
-        """The same with nodes that offer such a share (S,) of their ``shared`` resources."""
+        """Return a program whose nodes offer only the share ``full`` (S,) of the ``shared`` resources."""
         offered = self.offered.copy()
         offered[:, self.shared] = (offered[:, self.shared] * full[:, None]).astype(np.int64)
         return replace(self, offered=offered)
 
-    def cuts(self) -> list[Cut]:
-        """The nodes of a set offer of each resource what all pods request that some shape takes."""
-        asked = self.asked(np.where(self.takes.any(axis=1), self.pods, 0.0))
+    def request_cuts(self) -> list[Cut]:
+        """Return a cut per resource: the nodes must offer what all placeable pods request."""
+        asked = self.sum_requests(np.where(self.takes.any(axis=1), self.pods, 0.0))
         some = np.flatnonzero(asked).tolist()
         return [Cut(self.offered[:, at].astype(np.float64), float(asked[at])) for at in some]
 
-    def among(self, waiting: Mapping[str, tuple[str, ...]]) -> PackingProgram:
-        """The same for some of the pods, each of which these shapes take now."""
+    def restrict_to(self, waiting: Mapping[str, tuple[str, ...]]) -> PackingProgram:
+        """Return a program for some of the pods, with the shapes that take each of them now."""
         groups: dict[tuple[int, tuple[str, ...]], int] = {}
         group_of = {
             key: groups.setdefault((self.group_of[key], takers), len(groups)) for key, takers in waiting.items()
@@ -118,14 +124,14 @@ class PackingProgram:
         takes = np.array([np.isin(self.names, takers) for _, takers in groups], np.bool_)
         return replace(self, requested=self.requested[kept], takes=takes, apart=self.apart[kept], group_of=group_of)
 
-    def taking(self, names: Iterable[str]) -> Bools:
-        """(G, S): which shapes take whom; for pods that shapes of these ``names`` take those alone."""
+    def prefer_shapes(self, names: Iterable[str]) -> Bools:
+        """Return which shapes take which groups (G, S), limited to the preferred ones where these take the group."""
         among: Bools = self.takes & np.asarray(np.isin(self.names, list(names)))
         alone = np.asarray(among.any(axis=1))
         return np.where(alone[:, None], among, self.takes)
 
-    def undominated(self, takes: Bools) -> Bools:
-        """(S,): the shapes, less those of which another offers as much for no more to as many; ``takes`` (G, S)."""
+    def find_undominated(self, takes: Bools) -> Bools:
+        """Return which shapes have no other shape that offers as much to as many groups for no more money, (S,)."""
         kept = np.ones(len(self.costs), np.bool_)
         for at in np.argsort(-self.costs, kind="stable").tolist():
             no_less = (self.offered >= self.offered[at]).all(axis=1) & (self.costs <= self.costs[at]) & kept
@@ -136,11 +142,11 @@ class PackingProgram:
 
     @cached_property
     def measures(self) -> list[Table]:
-        """(G, S) each: by what a pod of a group fills a node of a shape, of which no node holds more than 1 together.
+        """Return measures of how much of a node one pod fills, each (G, S), of which a node holds at most 1 in sum.
 
-        Its share of each resource; and that share in steps of 1/k, as what is larger than a (k+1)th of a node fits into
-        it k times at most: a dual feasible function, as in Fekete and Schepers, "New classes of fast lower bounds for
-        bin packing problems" (2001).
+        A measure is the pod's share of a resource, or that share in steps of 1/k: of pods larger than a (k+1)th of a
+        node at most k fit. These are dual feasible functions, see Fekete and Schepers, "New classes of fast lower
+        bounds for bin packing problems" (2001).
         """
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():
@@ -154,8 +160,8 @@ class PackingProgram:
                     measures.append(steps)
         return measures
 
-    def alone(self, pods: Table) -> npt.NDArray[np.int64]:
-        """(S,): how many nodes of each shape the pods (G,) that it takes need at least, where no other has any."""
+    def count_nodes_if_alone(self, pods: Table) -> npt.NDArray[np.int64]:
+        """Return how many nodes of each shape its pods (G,) need at least if no other shape takes any, (S,)."""
         mine = self.takes * pods[:, None]
         least = np.zeros(len(self.names))
         for measure in self.measures:
@@ -165,15 +171,17 @@ class PackingProgram:
         return np.maximum(needed, mine.any(axis=0))
 
 
-def program_of(
+def build_program(
     view: Fork, shapes: Mapping[str, int], costs: Mapping[str, float], takers: Mapping[str, tuple[str, ...]]
 ) -> PackingProgram:
-    """``shapes``: name -> the row of such a node in ``view``; ``takers``: by pod, which shapes take it alone."""
+    """Build the program. ``shapes`` gives the row of one node per shape in ``view``, ``takers`` the shapes of each
+    pod.
+    """
     names = tuple(shapes)
     offered = np.maximum(view.allocatable - view.requested, 0)[list(shapes.values())]
     rows: dict[Hashable, int] = {}
     requested: list[Amounts] = []
-    takes, apart, group_of, likes = list[list[bool]](), list[bool](), dict[str, int](), list(_likes(view))
+    takes, apart, group_of, likes = list[list[bool]](), list[bool](), dict[str, int](), list(_iter_exclusion_keys(view))
     for key, taking in takers.items():
         number = int(view.pods.info[view.pods.index[key]])
         like = likes[number]
@@ -192,24 +200,24 @@ def program_of(
     return PackingProgram(names, some, offered, amounts, taken, np.array(apart, np.bool_), group_of, shared)
 
 
-def _likes(view: Fork) -> Iterator[Hashable]:
-    """(T,): equal for pods of which no two may share a node; None for others."""
+def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
+    """Yield for each PodInfo a key that is equal for pods that cannot share a node, or None, (T,)."""
     for info in view.pods.infos:
-        labels = {key: value for key, value in info.labels.items() if key not in OF_ONE_POD}
-        if info.host_ports or _repels(info, labels, view):
+        labels = {key: value for key, value in info.labels.items() if key not in PER_POD_LABELS}
+        if info.host_ports or _repels_own_workload(info, labels, view):
             ports = tuple(sorted(info.host_ports))
             yield (info.namespace, tuple(sorted(labels.items())), ports)
         else:
             yield None
 
 
-def _repels(info: PodInfo, labels: Mapping[str, str], view: Fork) -> bool:
-    """Whether it keeps pods of its own workload from its node."""
+def _repels_own_workload(info: PodInfo, labels: Mapping[str, str], view: Fork) -> bool:
+    """Return whether the pod's anti-affinity keeps pods of its own workload off its node."""
     own = (term for term in info.required_anti_affinity if term.topology_key == HOSTNAME)
     spaces = view.namespace_labels.get(info.namespace, {})
     return any(all(term.matches(info.namespace, some, spaces) for some in (labels, info.labels)) for term in own)
 
 
-def named(counts: Counts) -> str:
-    """The set in words, the same for equal ones."""
+def format_counts(counts: Counts) -> str:
+    """Format a set; equal sets give equal strings."""
     return ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))

@@ -1,6 +1,6 @@
-"""All pods of a cluster placed on a set of nodes.
+"""Replays of all pods of a cluster on a set of nodes.
 
-Nobody preempts: where all get a node nobody would, and else there will be more nodes.
+Preemption is off: if all pods get a node nobody would preempt, and otherwise more nodes are added.
 """
 
 from __future__ import annotations
@@ -32,74 +32,82 @@ from kschedctl.snapshot.fork import Fork
 
 FrozenCounts = tuple[tuple[str, int], ...]
 Replay = tuple[Simulation, list[Outcome]]
-Waiting = dict[str, tuple[str, ...]]
-"""The pods that get no node, and the shapes of which one more node would take each as things are then."""
+WaitingPods = dict[str, tuple[str, ...]]
+"""The pods without a node, each with the shapes of which one more node would take it now."""
 
 
 @dataclass(eq=False)
 class NodeSets:
-    """``cluster``: without nodes, with all pods that are to be placed; ``zone_loss``: also on what the loss of any zone
-    leaves. ``unknown``: what the latest replay leans on that was not read.
-    """
+    """Node sets for one cluster, with cached replays."""
 
     cluster: Cluster
+    """The cluster without nodes, with all pods to place."""
     shapes: Mapping[str, NodeShape]
     zone_loss: bool = False
+    """Whether the loss of any zone is replayed, too."""
     unknown: Sequence[UnknownKind] = ()
-    _replayed: dict[FrozenCounts, Waiting] = field(default_factory=dict)
+    """Unread kinds that the latest replay depends on."""
+    _replayed: dict[FrozenCounts, WaitingPods] = field(default_factory=dict)
     _pools: dict[FrozenCounts, dict[str, PoolState]] = field(default_factory=dict)
     _latest: tuple[tuple[FrozenCounts, str], Replay] | None = None
 
     def __post_init__(self) -> None:
-        self._alone = {(shape.of, zone) for shape in self.shapes.values() if shape.of for zone in shape.zones}
+        self._alone = {
+            (shape.base_name, zone) for shape in self.shapes.values() if shape.base_name for zone in shape.zones
+        }
 
-    def bought(self, counts: Counts, without: str = "", cluster: Cluster | None = None) -> Cluster:
-        """The cluster, or another one, with so many nodes of each shape and their daemons, less those of a zone."""
+    def build_cluster(self, counts: Counts, without: str = "", cluster: Cluster | None = None) -> Cluster:
+        """Return the cluster with the nodes of a set and their daemons, without those of a lost zone."""
         some = [(self.shapes[name], number) for name, number in counts.items() if number]
         named = ((shape, at) for shape, number in some for at in range(number if without else 0))
-        lost = {shape.node_name(at) for shape, at in named if shape.zone(at) == without}
-        nodes = [node for shape, number in some for node in shape.nodes(number) if node.metadata.name not in lost]
-        limits = [limit for shape, number in some for limit in shape.volume_limits(number)]
-        daemons = [p for shape, number in some for p in shape.with_nodes(number) if p.spec.node_name not in lost]
+        lost = {shape.node_name(at) for shape, at in named if shape.zone_of(at) == without}
+        nodes = [node for shape, number in some for node in shape.build_nodes(number) if node.metadata.name not in lost]
+        limits = [limit for shape, number in some for limit in shape.build_volume_limits(number)]
+        daemons = [p for shape, number in some for p in shape.build_daemons(number) if p.spec.node_name not in lost]
         return added(replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
 
-    def waiting(self, counts: Counts) -> Waiting:
-        """The pods that get no node of such a set, or none after the loss of some zone. Raises KeyboardInterrupt."""
-        key = frozen(counts)
+    def find_waiting(self, counts: Counts) -> WaitingPods:
+        """Return the pods that get no node of the set, or none after the loss of some zone. Raises
+        KeyboardInterrupt.
+        """
+        key = freeze_counts(counts)
         if key not in self._replayed:
-            waiting: Waiting = {}
-            for zone in self._losses(counts):
-                simulation, still = self._placed(counts, zone)
-                for pod, takers in self._takers(simulation, still, counts, zone):
+            waiting: WaitingPods = {}
+            for zone in self._list_losses(counts):
+                simulation, still = self._place_all(counts, zone)
+                for pod, takers in self._iter_takers(simulation, still, counts, zone):
                     waiting[pod] = tuple(dict.fromkeys((*waiting.get(pod, ()), *takers)))
             self._replayed[key] = waiting
         return self._replayed[key]
 
-    def replayed(self) -> Iterator[tuple[Counts, Waiting]]:
-        """The sets of which ``waiting`` is known."""
+    def iter_replayed(self) -> Iterator[tuple[Counts, WaitingPods]]:
+        """Yield the sets replayed so far with their waiting pods."""
         yield from ((dict(key), waiting) for key, waiting in self._replayed.items())
 
-    def pools(self, counts: Counts, *, anew: bool) -> dict[str, PoolState]:
-        """The pools of a set with all pods, none where it was not replayed here, nor is ``anew``.
+    def get_pools(self, counts: Counts, *, anew: bool) -> dict[str, PoolState]:
+        """Return the pools of a set with all pods placed; empty if it was not replayed here and ``anew`` is false.
 
         Raises KeyboardInterrupt.
         """
-        if frozen(counts) not in self._pools and anew:
-            self._placed(counts, "")
-        return self._pools.get(frozen(counts), {})
+        if freeze_counts(counts) not in self._pools and anew:
+            self._place_all(counts, "")
+        return self._pools.get(freeze_counts(counts), {})
 
-    def take_all(self, counts: Counts, homeless: Set[str]) -> bool:
-        """Whether all pods but these get a node of such a set, after every loss. Raises KeyboardInterrupt."""
-        if (known := self._replayed.get(frozen(counts))) is not None:
+    def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
+        """Return whether all other pods get a node of the set after every zone loss. Raises KeyboardInterrupt."""
+        if (known := self._replayed.get(freeze_counts(counts))) is not None:
             return known.keys() <= homeless
-        for zone in self._losses(counts):
-            simulation, still = self._placed(counts, zone)
+        for zone in self._list_losses(counts):
+            simulation, still = self._place_all(counts, zone)
             if any(simulation.view.pods.objects[position].key not in homeless for position in still):
                 return False
         return True
 
-    def in_order(self, counts: Counts) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
-        """What became of all pods, one after another; the rows of each shape's nodes. Raises KeyboardInterrupt."""
+    def replay_in_order(self, counts: Counts) -> tuple[Simulation, list[Outcome], dict[str, npt.NDArray[np.int64]]]:
+        """Return the simulation, the outcome of each pod in order, and the rows of each shape's nodes.
+
+        Raises KeyboardInterrupt.
+        """
         simulation, outcomes = self._replay(counts, "")
         index = simulation.view.nodes.index
         rows = {
@@ -109,29 +117,29 @@ class NodeSets:
         }
         return simulation, outcomes, rows
 
-    def _placed(self, counts: Counts, zone: str) -> tuple[Simulation, list[Position]]:
-        """With the pods that still wait."""
+    def _place_all(self, counts: Counts, zone: str) -> tuple[Simulation, list[Position]]:
+        """Replay and return the simulation with the pods that still wait."""
         simulation, outcomes = self._replay(counts, zone)
         self.unknown = of_simulation(simulation)
         if not zone:
-            self._pools[frozen(counts)] = pools_of(simulation.view)
+            self._pools[freeze_counts(counts)] = compute_pools(simulation.view)
         return simulation, [outcome.position for outcome in still_waiting(simulation, outcomes)]
 
     def _replay(self, counts: Counts, zone: str) -> Replay:
-        """After the loss of a zone, if one is named; the latest is kept."""
-        key = (frozen(counts), zone)
+        """Replay a set after the loss of a zone, if one is named. Only the latest replay is kept."""
+        key = (freeze_counts(counts), zone)
         if self._latest is None or self._latest[0] != key:
-            self._latest = (key, _replayed(self.bought(counts, zone)))
+            self._latest = (key, _schedule_all(self.build_cluster(counts, zone)))
         return self._latest[1]
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_latest": None}  # large, and no other process needs it
 
-    def _takers(
+    def _iter_takers(
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, without: str
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The pods that wait, and the shapes of which a bare node more, in some zone, would take each now."""
-        view, fresh = simulation.view, list(self._next_nodes(counts, without)) if waiting else []
+        """Yield each waiting pod with the shapes of which one more empty node, in some zone, would take it now."""
+        view, fresh = simulation.view, list(self._iter_next_nodes(counts, without)) if waiting else []
         if not len(view.nodes):
             every = tuple(dict.fromkeys(name for name, _ in fresh))
             yield from ((view.pods.objects[position].key, every) for position in waiting)
@@ -146,45 +154,45 @@ class NodeSets:
                 known[number] = tuple(dict.fromkeys(fresh[row][0] for row in rows if row >= 0))
             yield view.pods.objects[position].key, known.get(number, ())
 
-    def _next_nodes(self, counts: Counts, without: str) -> Iterator[tuple[str, Node]]:
-        """One more of each shape, in each of its zones; where these are for sale alone only the one that comes next."""
+    def _iter_next_nodes(self, counts: Counts, without: str) -> Iterator[tuple[str, Node]]:
+        """Yield the next node of each shape in each zone; shapes sold per zone only yield the next one."""
         for name, shape in self.shapes.items():
             number = counts.get(name, 0)
-            nodes = islice(shape.nodes(number + len(shape.zones)), number, None)
+            nodes = islice(shape.build_nodes(number + len(shape.zones)), number, None)
             for at, node in enumerate(nodes, number):
-                alone = at > number and (name, shape.zone(at)) in self._alone
-                if not (alone or (without and shape.zone(at) == without)):
+                alone = at > number and (name, shape.zone_of(at)) in self._alone
+                if not (alone or (without and shape.zone_of(at) == without)):
                     yield name, node
 
-    def why(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
-        """What kube-scheduler says of pods that get no node of a set."""
-        said: dict[str, str] = {}
-        for zone in self._losses(counts):
+    def explain_waiting(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
+        """Return kube-scheduler's message for pods that get no node of the set."""
+        messages: dict[str, str] = {}
+        for zone in self._list_losses(counts):
             lost = f"after the loss of zone {zone}: " if zone else ""
-            for key, message in _said(*self._replay(counts, zone)).items():
-                said.setdefault(key, f"{lost}{message}")
-        return {key: said[key] for key in keys if key in said}
+            for key, message in _collect_messages(*self._replay(counts, zone)).items():
+                messages.setdefault(key, f"{lost}{message}")
+        return {key: messages[key] for key in keys if key in messages}
 
-    def _losses(self, counts: Counts) -> list[str]:
-        """The zones that may be lost; "" for none."""
+    def _list_losses(self, counts: Counts) -> list[str]:
+        """Return the zones that may be lost, starting with "" for none."""
         used = (self.shapes[name] for name, number in counts.items() if number and self.zone_loss)
         return ["", *sorted({zone for shape in used for zone in shape.zones if zone})]
 
 
-def pools_of(view: Fork) -> dict[str, PoolState]:
-    """By pool, and by instance type where nodes name none."""
+def compute_pools(view: Fork) -> dict[str, PoolState]:
+    """Return the pools of the view, by instance type for nodes without a pool label."""
     return pool_states(
         view, Pools.of(view, lambda node: find_pool(node) or node.metadata.labels.get(INSTANCE_TYPE, ""))
     )
 
 
-def frozen(counts: Counts) -> FrozenCounts:
-    """The same for equal sets."""
+def freeze_counts(counts: Counts) -> FrozenCounts:
+    """Return a hashable form that is equal for equal sets."""
     return tuple(sorted((name, number) for name, number in counts.items() if number))
 
 
-def _replayed(cluster: Cluster) -> Replay:
-    """All pods pass the queue. Raises KeyboardInterrupt."""
+def _schedule_all(cluster: Cluster) -> Replay:
+    """Schedule all pods in the queue's order. Raises KeyboardInterrupt."""
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
     outcomes = simulation.schedule(pending(simulation))
@@ -193,12 +201,12 @@ def _replayed(cluster: Cluster) -> Replay:
     return simulation, outcomes
 
 
-def messages(cluster: Cluster) -> dict[str, str]:
-    """The pods that wait, and what kube-scheduler says of each."""
-    return _said(*_replayed(cluster))
+def explain_unplaced(cluster: Cluster) -> dict[str, str]:
+    """Return kube-scheduler's message for each pod that gets no node."""
+    return _collect_messages(*_schedule_all(cluster))
 
 
-def _said(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:
+def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:
     pods = simulation.view.pods.objects
     waiting = still_waiting(simulation, simulation.explained(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}

@@ -1,4 +1,4 @@
-"""Nodes for all workloads, as a document: apiVersion kschedctl.dev/v1, kind NodeSizing."""
+"""The report of ``size``: apiVersion kschedctl.dev/v1, kind NodeSizing."""
 
 from __future__ import annotations
 
@@ -16,65 +16,77 @@ from kschedctl.text.counts import counted
 
 
 class SizedShape(Document, frozen=True):
-    """``nodes`` of a shape, in each of its ``zones``, and what they cost an hour together, where that is known.
-
-    ``like``: the node of the cluster that they are like.
-    """
+    """Nodes of one shape in the best set."""
 
     shape: Annotated[str, Column("shape", keep=True)]
     nodes: Annotated[int, Column("nodes")]
     zones: Annotated[dict[str, int], Column("zones")]
+    """The number of nodes in each zone."""
     price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    """The hourly price of all of them, if known."""
     like: Annotated[str, Column("like")] = ""
+    """A node of the cluster that they resemble."""
 
 
 class SizingAlternative(Document, frozen=True):
-    """A set of nodes, of so many ``kinds``, that takes all pods; percent of cpu and memory that is requested."""
+    """A set of nodes that takes all pods."""
 
     shapes: Annotated[str, Column("nodes", keep=True)]
     kinds: Annotated[int, Column("shapes")]
+    """The number of shapes."""
     nodes: Annotated[int, Column("number")]
     price: Annotated[float | None, Column("price/h", form=".4f")] = None
     cpu: Annotated[float, Column("cpu, %", form=".0f")] = 0
+    """The requested share of CPU in percent."""
     memory: Annotated[float, Column("memory, %", form=".0f")] = 0
+    """The requested share of memory in percent."""
 
 
 class HomelessPods(Document, frozen=True):
-    """Pods that got no node of any set, and what kube-scheduler says of them."""
+    """Pods that got no node, and kube-scheduler's message for them."""
 
     pods: Annotated[tuple[str, ...], Column("pods", keep=True)]
     message: Annotated[str, Column("message", tone=Tone.VERBATIM)]
 
 
 class NodeSizing(Report, frozen=True):
-    """``shapes``: the best set of nodes that was found for ``pods`` pods, each of which gets a node in a replay of all;
-    ``alternatives``: all that were found, the best first; ``pools``: those of the cluster, now and with the best set;
-    ``bound``: what is needed at least by what pods request, in money where
-    prices are known, else in nodes; ``proven``: at least by replays of all that cost less, of which ``refuted`` do not
-    take all pods; ``cheapest``: none does, with nodes of each shape in its zones in turn. ``never``: pods that got no
-    node of any set; where the search ended before one took all others, also those that got none of the best. Of
-    ``candidates``, sets to begin with, so many were ``tried``; ``complete``: all, to the end. ``solver``: a solver
-    found them. ``zone_loss``: all pods get nodes after the loss of any zone, too. ``not_created``: of manifests, those
-    that the API server refuses.
-    """
+    """The nodes that a cluster needs."""
 
     pods: int = 0
+    """The number of pods to place."""
     nodes: int = 0
     price: float | None = None
+    """The hourly price of the best set, if all prices are known."""
     bound: float = 0
+    """The least that the requests need: money per hour if prices are known, else nodes."""
     proven: float = 0
+    """A higher lower bound that replays of all cheaper sets proved."""
     cheapest: bool = False
+    """Whether replays proved that no cheaper set takes all pods, with the nodes of a shape alternating between
+    zones.
+    """
     refuted: int = 0
+    """The number of cheaper sets that do not take all pods."""
     shapes: tuple[SizedShape, ...] = ()
+    """The best set. A replay gave each pod a node of it."""
     alternatives: tuple[SizingAlternative, ...] = ()
+    """All sets found, best first."""
     pools: tuple[PoolChange, ...] = ()
+    """The cluster's pools now and with the best set."""
     never: tuple[HomelessPods, ...] = ()
+    """Pods that no set takes, or that the best set leaves out if the search ended early."""
     not_created: tuple[NotCreated, ...] = ()
+    """Pods of manifests that the API server would deny."""
     tried: int = 0
+    """The number of starting sets that were searched to the end."""
     candidates: int = 0
+    """The number of starting sets."""
     complete: bool = True
+    """Whether all starting sets were searched to the end."""
     solver: bool = False
+    """Whether a solver proposed the sets."""
     zone_loss: bool = False
+    """Whether all pods also get nodes after the loss of any zone."""
     scale: float = 1
     doubts: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
@@ -88,29 +100,30 @@ class NodeSizing(Report, frozen=True):
 
     @property
     def homeless(self) -> int:
-        """How many pods got no node."""
+        """Return the number of pods without a node."""
         return sum(len(group.pods) for group in self.never)
 
     @property
     def good(self) -> bool:
-        """Whether all pods are created and get a node."""
+        """Return whether all pods are created and get a node."""
         return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
 
     def first_line(self) -> tuple[str, ...]:
-        """How many nodes, what they cost, and what is needed at least."""
-        return (f"{self._set()}{self._but()}{doubt(self.unknown)}",)
+        """Return how many nodes are needed, what they cost, and the lower bound."""
+        return (f"{self._describe_set()}{self._describe_exceptions()}{doubt(self.unknown)}",)
 
-    def _set(self) -> str:
+    def _describe_set(self) -> str:
         taken = counted(self.pods - self.homeless, "pod")
         if not self.nodes:
             return f"No set of nodes was found for {taken}" if self.pods > self.homeless else "No nodes are needed"
         cost = "" if self.price is None else f" for {self.price:.4f} an hour"
         at_least = f"{self.bound:.4f}" if self.price is not None else f"{int(self.bound):,}"
         takes = "takes" if self.nodes == 1 else "take"
-        return f"{counted(self.nodes, 'node')}{cost} {takes} {taken}; at least {at_least} by requests{self._gap()}"
+        needed = f"{counted(self.nodes, 'node')}{cost} {takes} {taken}"
+        return f"{needed}; at least {at_least} by requests{self._describe_gap()}"
 
-    def _gap(self) -> str:
-        """How far above the bound it is, in percent."""
+    def _describe_gap(self) -> str:
+        """Return how far the best set is above the lower bound, in percent."""
         best = self.nodes if self.price is None else self.price
         gap = 100 * (best / self.bound - 1) if self.bound else 0.0
         if gap < 0.5:
@@ -119,12 +132,12 @@ class NodeSizing(Report, frozen=True):
         cheaper = f"; {none}" if self.cheapest and self.refuted else ""
         return f" ({gap:.0f} % above it{cheaper})"
 
-    def _but(self) -> str:
+    def _describe_exceptions(self) -> str:
         homeless = f"; {counted(self.homeless, 'pod')} get{'s' * (self.homeless == 1)} no node" if self.never else ""
         return f"{homeless}; not created: {refused(self.not_created)}" if self.not_created else homeless
 
     def summarized(self, summary: Summary) -> Summary:
-        """With the pods that got no node, or were not created."""
+        """Return the summary with the pods that got no node or were not created."""
         never = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         lacking = tuple(workload.shortened for workload in self.not_created)
         return replace(summary, pods=(*lacking, *never), figures={"nodes": self.nodes, "pods": self.pods})

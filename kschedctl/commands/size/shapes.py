@@ -1,4 +1,4 @@
-"""What can be bought: nodes like those of a pool, or of an instance type, in their zones, with what runs on each."""
+"""Node shapes: nodes like those of a pool or an instance type, with their zones, prices and daemons."""
 
 from __future__ import annotations
 
@@ -19,52 +19,53 @@ from kschedctl.cluster import Cluster
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 
 ON_EVERY_NODE = ("DaemonSet", "Node")
-"""Kinds of owners of pods that come with a node."""
+"""Owner kinds of pods that come with a node."""
 
 
 @dataclass(frozen=True, eq=False)
 class NodeShape:
-    """``models``: what a node is in each of its zones, "" for one that names none; ``prices``: an hour in each of them,
-    None where it is not known.
-
-    ``daemons``: the pods that come with a node; ``limits``: of volumes; ``like``: a node of the cluster; ``of``: the
-    shape of which it is what there is in one zone.
-    """
+    """A kind of node that can be bought."""
 
     name: str
     models: Mapping[str, Node]
+    """A model node per zone; "" is the zone of a node that names none."""
     prices: Mapping[str, float | None]
+    """The hourly price per zone, None if unknown."""
     daemons: tuple[Pod, ...] = ()
+    """The pods that come with a node."""
     limits: tuple[CSINode, ...] = ()
+    """The node's volume limits."""
     like: str = ""
-    of: str = ""
+    """A node of the cluster with this shape."""
+    base_name: str = ""
+    """The shape of which this one is the part in one zone."""
 
-    def only_in(self, zone: str) -> NodeShape:
-        """Its nodes of one zone."""
+    def limit_to_zone(self, zone: str) -> NodeShape:
+        """Return the shape limited to one zone."""
         name, models, prices = f"{self.name}.{zone}", {zone: self.models[zone]}, {zone: self.prices[zone]}
-        return replace(self, name=name, models=models, prices=prices, of=self.name)
+        return replace(self, name=name, models=models, prices=prices, base_name=self.name)
 
-    def first_in(self, zone: str) -> str:
-        """The name of the first node of a zone, where nodes go to zones in turn."""
+    def first_node_in(self, zone: str) -> str:
+        """Return the name of the first node in a zone, as nodes go to the zones in turn."""
         return self.node_name(self.zones.index(zone))
 
     @property
     def zones(self) -> tuple[str, ...]:
         return tuple(self.models)
 
-    def zone(self, number: int) -> str:
-        """Nodes go to its zones in turn."""
+    def zone_of(self, number: int) -> str:
+        """Return the zone of a node. Nodes go to the zones in turn."""
         return self.zones[number % len(self.zones)]
 
-    def price(self, nodes: int) -> float | None:
-        """What so many cost an hour; None where that is not known."""
-        prices = [self.prices[self.zone(number)] for number in range(nodes)]
+    def price_of(self, nodes: int) -> float | None:
+        """Return the hourly price of so many nodes, or None if unknown."""
+        prices = [self.prices[self.zone_of(number)] for number in range(nodes)]
         known = [price for price in prices if price is not None]
         return sum(known) if len(known) == len(prices) else None
 
-    def nodes(self, nodes: int) -> Iterator[Node]:
+    def build_nodes(self, nodes: int) -> Iterator[Node]:
         for number in range(nodes):
-            name, zone = self.node_name(number), self.zone(number)
+            name, zone = self.node_name(number), self.zone_of(number)
             model = self.models[zone]
             labels = {**model.metadata.labels, HOSTNAME: name, **({ZONE: zone} if zone else {})}
             yield replace(model, metadata=ObjectMeta(name, labels=labels))
@@ -72,22 +73,22 @@ class NodeShape:
     def node_name(self, number: int) -> str:
         return f"{self.name}-{number + 1}"
 
-    def with_nodes(self, nodes: int) -> Iterator[Pod]:
-        """The pods that come with so many of its nodes."""
+    def build_daemons(self, nodes: int) -> Iterator[Pod]:
+        """Yield the daemon pods of so many nodes."""
         for node in map(self.node_name, range(nodes)):
             for at, pod in enumerate(self.daemons):
                 meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}-{at}", uid="")
                 yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
 
-    def volume_limits(self, nodes: int) -> Iterator[CSINode]:
+    def build_volume_limits(self, nodes: int) -> Iterator[CSINode]:
         for node in map(self.node_name, range(nodes)):
             yield from (replace(limit, metadata=ObjectMeta(node)) for limit in self.limits)
 
 
-def shapes_of_pools(cluster: Cluster, label: str = "") -> list[NodeShape]:
-    """One for each kind of worker node of each pool, in all zones of the kind. ``label``: names pools instead."""
+def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
+    """Build a shape for each kind of worker node of each pool. ``label`` names pools instead of known labels."""
     workers = [node for node in cluster.nodes if _is_worker(node)]
-    own = _own_labels(workers)
+    own = _find_individual_labels(workers)
     kinds: dict[tuple[object, ...], list[Node]] = {}
     for node in workers:
         labels = node.metadata.labels
@@ -99,7 +100,7 @@ def shapes_of_pools(cluster: Cluster, label: str = "") -> list[NodeShape]:
     shapes = []
     for (name, *_), nodes in sorted(kinds.items(), key=lambda kind: str(kind[0][0])):
         seen[name] += 1
-        shapes.append(_of_kind(cluster, f"{name}.{seen[name]}" if of_pool[name] > 1 else str(name), nodes))
+        shapes.append(_build_shape(cluster, f"{name}.{seen[name]}" if of_pool[name] > 1 else str(name), nodes))
     return shapes
 
 
@@ -107,8 +108,8 @@ def _is_worker(node: Node) -> bool:
     return not (node.spec.unschedulable or is_control_plane(node))
 
 
-def _own_labels(nodes: Sequence[Node]) -> set[str]:
-    """The labels that tell nodes of a kind apart: those that name a zone, or have another value on every node."""
+def _find_individual_labels(nodes: Sequence[Node]) -> set[str]:
+    """Return the labels in which nodes of one kind differ: zones, and labels with a different value on every node."""
     values: dict[str, set[str]] = {}
     having: Counter[str] = Counter()
     for node in nodes:
@@ -119,7 +120,7 @@ def _own_labels(nodes: Sequence[Node]) -> set[str]:
     return {HOSTNAME} | of_zones | {key for key, number in having.items() if number == len(values[key]) > 1}
 
 
-def _of_kind(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
+def _build_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
     model = nodes[0]
     own = model.metadata.name
     on_it = (pod for pod in cluster.pods if pod.spec.node_name == own and not pod.terminated)
@@ -130,8 +131,8 @@ def _of_kind(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
     return NodeShape(name, models, dict.fromkeys(models), daemons, limits, own)
 
 
-def priced(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:
-    """The shapes with what their nodes cost, where a type tells that for a node's zone and capacity type.
+def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:
+    """Return the shapes with the catalogue's price for the instance type, zone and capacity type of their nodes.
 
     Raises InputError.
     """
@@ -148,8 +149,8 @@ def priced(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) ->
     ]
 
 
-def more_of_each(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
-    """The pods that are lacking for so many times those of each workload, rounded up, each like one that there is."""
+def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
+    """Yield copies of pods so that each workload has ``scale`` times as many, rounded up."""
     by_owner: dict[object, list[Pod]] = {}
     for pod in pods:
         by_owner.setdefault(find_owner(pod), []).append(pod)
@@ -161,13 +162,13 @@ def more_of_each(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
 
 
 def has_claims(pod: Pod) -> bool:
-    """Whether a pod more like it would need claims that nobody has made."""
+    """Return whether another pod like this one would need claims that nobody has created."""
     volumes = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return volumes or bool(pod.spec.resource_claims)
 
 
-def without_others(pod: Pod) -> Pod:
-    """The pod as if it did not care where others are."""
+def drop_pod_relations(pod: Pod) -> Pod:
+    """Return the pod without affinity to other pods and spread constraints."""
     affinity = pod.spec.affinity
     alone = replace(affinity, pod_affinity=None, pod_anti_affinity=None) if affinity else None
     return replace(pod, spec=replace(pod.spec, affinity=alone, topology_spread_constraints=()))

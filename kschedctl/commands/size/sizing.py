@@ -1,7 +1,7 @@
-"""The cheapest nodes that take all pods of a cluster, or the fewest, by replays of kube-scheduler.
+"""The cheapest or fewest nodes that take all pods of a cluster, proved by replays of kube-scheduler.
 
-Some sets that offer enough are where it begins (``program.py``): each grows until everybody has a node, and gets
-cheaper while everybody still has one (``search.py``). All pods come at once, to nodes that have their daemons alone.
+Starting sets offer enough by requests (``program``). Each grows until every pod has a node and is then made cheaper
+(``search``). All pods arrive at once on nodes that have only their daemons.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size import highs
-from kschedctl.commands.size.closing import Closing, TriedSet, cheaper_sets, tried
+from kschedctl.commands.size.closing import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
 from kschedctl.commands.size.plain import PlainPacking
-from kschedctl.commands.size.pool_limits import above_limits
-from kschedctl.commands.size.program import Counts, Cut, named, program_of
-from kschedctl.commands.size.replays import NodeSets, messages, pools_of
+from kschedctl.commands.size.pool_limits import find_exceeded_limits
+from kschedctl.commands.size.program import Counts, Cut, build_program, format_counts
+from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
-from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grown, improved
-from kschedctl.commands.size.shapes import ON_EVERY_NODE, NodeShape, has_claims, more_of_each
+from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_set, improve_set
+from kschedctl.commands.size.shapes import ON_EVERY_NODE, NodeShape, has_claims, scale_workloads
 from kschedctl.commands.size.solved import SolvedPacking
-from kschedctl.commands.size.takers import places_of, split_by_zone, takers_of
+from kschedctl.commands.size.takers import find_places, find_takers, split_by_zone
 from kschedctl.replay.edits import added
 from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.replay.pools import PoolState, changes_between
@@ -46,28 +46,31 @@ from kschedctl.text.counts import counted
 
 NEVER = float("inf")
 NOT_YET = "no node of this set; the search ended before there was one that takes it"
-LEAST_SECONDS = 8.0
-"""For one program of the solver, which nothing begins without."""
+MIN_SOLVER_SECONDS = 8.0
+"""The minimum time for one program of the solver, without which nothing starts."""
 
 
 @dataclass(frozen=True)
 class SizingWishes:
-    """``by_nodes``: the fewest nodes, though prices are known; ``keep_zone_loss``: all pods get nodes after the loss of
-    any zone, too; ``scale``: so many times the pods of each workload; ``seconds``: for how long sets are tried.
-    """
+    """What has to fit, and what counts as best."""
 
     by_nodes: bool = False
+    """Minimize the number of nodes even if prices are known."""
     keep_zone_loss: bool = False
+    """Require that all pods also get nodes after the loss of any zone."""
     scale: float = 1
+    """The factor by which each workload's pods are multiplied."""
     seconds: float = 60
+    """How long to try more sets."""
 
 
 @dataclass(frozen=True)
 class NodeSet:
-    """Nodes that take all pods; what they cost: an hour, or their number."""
+    """Nodes that take all pods."""
 
     counts: Counts
     cost: float
+    """The hourly price, or the number of nodes."""
 
     @property
     def nodes(self) -> int:
@@ -83,17 +86,17 @@ def size(
     workers: Workers = ALONE,
     not_created: Sequence[NotCreated] = (),
 ) -> NodeSizing:
-    """Nodes for the cluster's pods, those of DaemonSets and static ones aside, which come with nodes.
+    """Find nodes for the cluster's pods except those of DaemonSets and static pods, which come with the nodes.
 
-    ``not_created``: pods that could come, and that the API server refuses.
+    ``not_created`` are pods of manifests that the API server would deny.
     """
     pods = [made_again(pod) for pod in cluster.pods if _is_placed_anew(pod)]
-    more = more_of_each([pod for pod in pods if not has_claims(pod)], wishes.scale)
+    more = scale_workloads([pod for pod in pods if not has_claims(pod)], wishes.scale)
     bare = replace(cluster, nodes=(), pods=NO_PODS)
     sizing = _Sizing(added(bare, [*pods, *more]), {shape.name: shape for shape in shapes}, wishes, workers)
     sizing.run(progress)
-    before = pools_of(Scheduler(cluster).view) if cluster.nodes else {}
-    report = sizing.report(tuple(_doubts(pods, wishes)), before)
+    before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
+    report = sizing.build_report(tuple(_iter_doubts(pods, wishes)), before)
     return structs.replace(report, not_created=tuple(not_created))
 
 
@@ -104,24 +107,28 @@ def _is_placed_anew(pod: Pod) -> bool:
 
 @dataclass
 class _Sizing:
-    """``cluster``: without nodes, with all pods that are to be placed; ``never``: pod -> why no set takes it.
-
-    ``tried`` of ``starts`` were searched to the end. ``bound``: what a set costs at least by requests, ``proven``: by
-    replays of what costs less, ``refuted`` sets; ``closed``: of all.
-    """
+    """The state of one sizing run."""
 
     cluster: Cluster
+    """The cluster without nodes, with all pods to place."""
     shapes: dict[str, NodeShape]
     wishes: SizingWishes
     workers: Workers = ALONE
     sets: list[NodeSet] = field(default_factory=list)
     never: dict[str, str] = field(default_factory=dict)
+    """Pods that no set takes, and why."""
     bound: float = 0.0
+    """What a set costs at least by requests."""
     proven: float = 0.0
-    closed: bool = False
+    """What a set costs at least by replays."""
+    is_optimal: bool = False
+    """Whether replays refuted all cheaper sets."""
     refuted: int = 0
+    """The number of refuted sets."""
     starts: int = 0
+    """The number of starting sets."""
     tried: int = 0
+    """The number of starting sets searched to the end."""
     interrupted: bool = False
     unknown: list[tuple[UnknownKind, ...]] = field(default_factory=list)
 
@@ -129,155 +136,164 @@ class _Sizing:
         self.all_pods = len(self.cluster.pods)
         self._until = time.time() + self.wishes.seconds
         self.packing = (
-            SolvedPacking(max(LEAST_SECONDS, self.wishes.seconds / 4)) if highs.is_there() else PlainPacking()
+            SolvedPacking(max(MIN_SOLVER_SECONDS, self.wishes.seconds / 4)) if highs.is_available() else PlainPacking()
         )
         self._one_a_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
-        self.view = Scheduler(NodeSets(self.cluster, self.shapes).bought(self._one_a_zone)).view
+        self.view = Scheduler(NodeSets(self.cluster, self.shapes).build_cluster(self._one_a_zone)).view
         self.search: SetSearch | None = None
 
     @property
-    def by_price(self) -> bool:
+    def uses_prices(self) -> bool:
         return not self.wishes.by_nodes and all(
             price is not None for shape in self.shapes.values() for price in shape.prices.values()
         )
 
     def run(self, progress: Progress) -> None:
-        """Look for sets that take all pods, but for those that none takes; then for smaller ones."""
+        """Search for sets that take all placeable pods, then for cheaper ones."""
         try:
-            self._separate()
+            self._set_aside_unplaceable()
             if len(self.cluster.pods):
-                self._find(progress)
+                self._find_sets(progress)
         except KeyboardInterrupt:
             self.interrupted = True
         if self.search and not self.sets:
-            self._take_the_fullest(self.search.sets)
+            self._use_fullest_set(self.search.sets)
 
-    def _take_the_fullest(self, sets: NodeSets) -> None:
-        """Where no set is known to take all pods, of those that were replayed the one that takes most."""
-        known = sorted(sets.replayed(), key=lambda some: (len(some[1]), self._set(some[0]).cost))
+    def _use_fullest_set(self, sets: NodeSets) -> None:
+        """Use the replayed set that takes most pods if none takes all."""
+        known = sorted(sets.iter_replayed(), key=lambda some: (len(some[1]), self._build_set(some[0]).cost))
         for counts, waiting in known[:1]:
-            self.sets.append(self._set(counts))
+            self.sets.append(self._build_set(counts))
             self.never |= dict.fromkeys(waiting, NOT_YET)
 
-    def _separate(self) -> None:
-        """Pods that no shape takes from the others. Raises KeyboardInterrupt."""
+    def _set_aside_unplaceable(self) -> None:
+        """Remove the pods that no shape takes. Raises KeyboardInterrupt."""
         sets = NodeSets(self.cluster, self.shapes)
-        places = places_of(self.view, self.shapes)
+        places = find_places(self.view, self.shapes)
         self.shapes = split_by_zone(self.shapes, places)
-        self.takers = takers_of(places, self.shapes)
+        self.takers = find_takers(places, self.shapes)
         hopeless = {key for key, takers in self.takers.items() if not takers}
         if hopeless:
             alone = replace(
                 self.cluster, pods=PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in hopeless)
             )
-            self._take_out(hopeless, messages(sets.bought(self._one_a_zone, cluster=alone)))
+            self._exclude_pods(hopeless, explain_unplaced(sets.build_cluster(self._one_a_zone, cluster=alone)))
 
-    def _find(self, progress: Progress) -> None:
-        """A set that needs no solver is replayed first, so that soon there is one. Raises KeyboardInterrupt."""
-        search = self.search = self._search()
-        plain = PlainPacking().starts(search.program)
+    def _find_sets(self, progress: Progress) -> None:
+        """Find sets. One that needs no solver is replayed first so that there is a set early. Raises
+        KeyboardInterrupt.
+        """
+        search = self.search = self._build_search()
+        plain = PlainPacking().propose_starts(search.program)
         self.bound = self.proven = plain.bound
-        crowded = [named(counts) for counts in plain.sets[:1] if search.is_crowded(counts)]
-        begun = search.packing.starts(search.program)
+        crowded = [format_counts(counts) for counts in plain.sets[:1] if search.is_crowded(counts)]
+        begun = search.packing.propose_starts(search.program)
         self.bound = self.proven = search.bound = begun.bound
         self.starts = len(begun.sets)
         done = progress.begin("Sets of nodes", 2 * len(begun.sets))
-        starts = sorted(begun.sets, key=lambda counts: named(counts) not in crowded)  # what is wrong there is known
-        good = self._grown(search, starts, done)
+        starts = sorted(
+            begun.sets, key=lambda counts: format_counts(counts) not in crowded
+        )  # what is wrong there is known
+        good = self._grow_starts(search, starts, done)
         if good and not self.interrupted:
-            self._improve(search, good, done)
+            self._improve_sets(search, good, done)
         if self.sets and not self.interrupted:
-            self._close(search, begun.cuts, progress)
+            self._check_cheaper_sets(search, begun.cuts, progress)
 
-    def _search(self) -> SetSearch:
-        costs = {name: self._cost_of_one(name) for name in self.shapes}
-        first = {name: self.shapes[shape.of or name].first_in(shape.zones[0]) for name, shape in self.shapes.items()}
+    def _build_search(self) -> SetSearch:
+        costs = {name: self._cost_per_node(name) for name in self.shapes}
+        first = {
+            name: self.shapes[shape.base_name or name].first_node_in(shape.zones[0])
+            for name, shape in self.shapes.items()
+        }
         rows = {name: self.view.nodes.index[node] for name, node in first.items()}
         sets = NodeSets(self.cluster, self.shapes, self.wishes.keep_zone_loss)
-        return SetSearch(sets, program_of(self.view, rows, costs, self.takers), self.packing)
+        return SetSearch(sets, build_program(self.view, rows, costs, self.takers), self.packing)
 
-    def _grown(self, search: SetSearch, starts: Sequence[Counts], done: Callable[[int], None]) -> list[SearchedSet]:
-        """The sets that take most pods; the first start has all the time that it needs, the others half of it all."""
+    def _grow_starts(
+        self, search: SetSearch, starts: Sequence[Counts], done: Callable[[int], None]
+    ) -> list[SearchedSet]:
+        """Return the sets that take most pods. The first start has unlimited time, the others half of it."""
         half = self._until - self.wishes.seconds / 2
         tasks = [SearchTask(counts, half if at else NEVER) for at, counts in enumerate(starts)]
-        results = run_all(grown, search, tasks, self.workers, done)
+        results = run_all(grow_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
         self.unknown += [each.unknown for each in results.known]
         full = [each for each in results.known if each.homeless is not None]
         homeless = min((each.homeless or {} for each in full), key=len, default={})
         self.never |= homeless
         good = [each for each in full if each.homeless is not None and each.homeless.keys() <= homeless.keys()]
-        self.sets += [self._set(each.counts) for each in good]
+        self.sets += [self._build_set(each.counts) for each in good]
         return sorted(good, key=lambda each: search.program.cost(each.counts))
 
-    def _improve(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
-        """Cheaper ones, the best set first."""
+    def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
+        """Make the sets cheaper, best set first."""
         homeless = frozenset(self.never)
         tasks = [SearchTask(each.counts, self._until, homeless, each.before) for each in sets]
-        results = run_all(improved, search, tasks, self.workers, done)
+        results = run_all(improve_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
         better = [each.counts for each in results.known]
-        self.sets += [self._set(counts) for counts in (*better, *search.best.values())]
+        self.sets += [self._build_set(counts) for counts in (*better, *search.best.values())]
         self.unknown += [each.unknown for each in results.known]
         self.tried = sum(each.complete for each in results.known)
 
-    def _close(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
-        """What costs less than the best set, as far as there is time: the cheapest of all where that is enough."""
-        best = self._told()[0].cost
-        cheaper = cheaper_sets(search.program, cuts, self.bound, best)
+    def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
+        """Try all sets that cost less than the best one, as far as time allows."""
+        best = self._best_sets()[0].cost
+        cheaper = enumerate_cheaper_sets(search.program, cuts, self.bound, best)
         if cheaper is None:
             return
-        known = ((self._set(counts).cost, counts) for counts in cheaper)
+        known = ((self._build_set(counts).cost, counts) for counts in cheaper)
         costs = sorted((one for one in known if one[0] < best), key=lambda one: one[0])
         done = progress.begin("Cheaper sets of nodes", len(costs))
-        closing = Closing(costs, lambda some: self._replayed(search, some, done))
+        closing = OptimalityCheck(costs, lambda some: self._replay_sets(search, some, done))
         closing.search()
-        self.closed, self.refuted = closing.closed, len(closing.refuted)
+        self.is_optimal, self.refuted = closing.is_closed, len(closing.refuted)
         if closing.best is not None:
-            self.sets.append(self._set(closing.best))
-        self.proven = max(self.bound, self._told()[0].cost if self.closed else costs[closing.first][0])
+            self.sets.append(self._build_set(closing.best))
+        self.proven = max(self.bound, self._best_sets()[0].cost if self.is_optimal else costs[closing.first][0])
 
-    def _replayed(self, search: SetSearch, some: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
+    def _replay_sets(self, search: SetSearch, some: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
         tasks = [SearchTask(counts, self._until, frozenset(self.never)) for counts in some]
-        results = run_all(tried, search, tasks, self.workers, done)
+        results = run_all(try_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
         return results.known
 
-    def _take_out(self, keys: Collection[str], said: Mapping[str, str]) -> None:
-        """Pods that get no node, and why."""
+    def _exclude_pods(self, keys: Collection[str], said: Mapping[str, str]) -> None:
+        """Remove pods that get no node, and record why."""
         self.never |= {key: said[key] for key in said if key in keys}
         kept = (pod for pod in self.cluster.pods if pod.key not in keys)
         self.cluster = replace(self.cluster, pods=PodTable.from_pods(kept))
         self.takers = {key: takers for key, takers in self.takers.items() if key not in keys}
 
-    def _cost_of_one(self, name: str) -> float:
+    def _cost_per_node(self, name: str) -> float:
         known = [price for price in self.shapes[name].prices.values() if price is not None]
-        return min(known) if self.by_price else 1.0
+        return min(known) if self.uses_prices else 1.0
 
-    def _set(self, counts: Counts) -> NodeSet:
-        prices = [self.shapes[name].price(number) for name, number in counts.items()]
-        cost = sum(price or 0.0 for price in prices) if self.by_price else float(sum(counts.values()))
+    def _build_set(self, counts: Counts) -> NodeSet:
+        prices = [self.shapes[name].price_of(number) for name, number in counts.items()]
+        cost = sum(price or 0.0 for price in prices) if self.uses_prices else float(sum(counts.values()))
         return NodeSet(dict(counts), cost)
 
     # -- the report --------------------------------------------------------------------------------------------------
 
-    def report(self, doubts: tuple[str, ...], before: Mapping[str, PoolState]) -> NodeSizing:
-        """All of it as a document; ``before``: the pools that there are."""
-        sets = self._told()
+    def build_report(self, doubts: tuple[str, ...], before: Mapping[str, PoolState]) -> NodeSizing:
+        """Build the report. ``before`` holds the cluster's pools."""
+        sets = self._best_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
-        doubts = (*doubts, *above_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
+        doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
             pods=self.all_pods,
             nodes=best.nodes,
-            price=best.cost if self.by_price and sets else None,
-            bound=self.bound if self.by_price else float(ceil(self.bound - 1e-9)),
+            price=best.cost if self.uses_prices and sets else None,
+            bound=self.bound if self.uses_prices else float(ceil(self.bound - 1e-9)),
             proven=self.proven,
-            cheapest=self.closed,
+            cheapest=self.is_optimal,
             refuted=self.refuted,
-            shapes=tuple(self._shapes(best)),
-            alternatives=tuple(map(self._alternative, sets)),
-            pools=self._pools(before, best.counts),
-            never=tuple(_never(self.never)),
+            shapes=tuple(self._iter_shapes(best)),
+            alternatives=tuple(map(self._build_alternative, sets)),
+            pools=self._compare_pools(before, best.counts),
+            never=tuple(_group_by_message(self.never)),
             tried=self.tried,
             candidates=self.starts,
             complete=self.tried == self.starts and not self.interrupted,
@@ -286,61 +302,61 @@ class _Sizing:
             scale=self.wishes.scale,
             doubts=doubts,
             interrupted=self.interrupted,
-            **self._basis(bool(doubts)),
+            **self._build_basis(bool(doubts)),
         )
 
-    def _pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
-        """What is known of them: another process may have replayed the set, and who interrupts does not wait for it."""
+    def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
+        """Return the changes to the pools, as far as known: another process may have replayed the set."""
         if not (before and counts and self.search):
             return ()
-        after = self.search.sets.pools(counts, anew=not self.interrupted)
+        after = self.search.sets.get_pools(counts, anew=not self.interrupted)
         return changes_between(before, after) if after else ()
 
-    def _told(self) -> list[NodeSet]:
-        """The best of each choice of shapes, the best first."""
+    def _best_sets(self) -> list[NodeSet]:
+        """Return the best set of each combination of shapes, best first."""
         best: dict[frozenset[str], NodeSet] = {}
         for some in sorted(self.sets, key=lambda some: (some.cost, some.nodes)):
-            best.setdefault(frozenset(_by_shape(some, self.shapes)), some)
+            best.setdefault(frozenset(_count_by_shape(some, self.shapes)), some)
         return list(best.values())
 
-    def _basis(self, doubtful: bool) -> ClusterBasis:
+    def _build_basis(self, doubtful: bool) -> ClusterBasis:
         basis = cluster_basis(together(self.unknown), Scheduler(self.view.cluster))
         basis["undecided"] = basis["undecided"] or doubtful
         return basis
 
-    def _shapes(self, some: NodeSet) -> Iterator[SizedShape]:
-        """Those that can be had of a shape in one zone alone count with it."""
-        for name, parts in _by_shape(some, self.shapes).items():
+    def _iter_shapes(self, some: NodeSet) -> Iterator[SizedShape]:
+        """Yield the best set's shapes, with their parts in single zones counted in."""
+        for name, parts in _count_by_shape(some, self.shapes).items():
             zones: Counter[str] = Counter()
             for part, number in parts.items():
                 shape = self.shapes[part]
-                zones.update(shape.zone(at) for at in range(number) if shape.zone(at))
-            prices = [self.shapes[part].price(number) for part, number in parts.items()]
+                zones.update(shape.zone_of(at) for at in range(number) if shape.zone_of(at))
+            prices = [self.shapes[part].price_of(number) for part, number in parts.items()]
             price = None if None in prices else sum(known for known in prices if known is not None)
             yield SizedShape(name, sum(parts.values()), dict(sorted(zones.items())), price, self.shapes[name].like)
 
-    def _alternative(self, some: NodeSet) -> SizingAlternative:
+    def _build_alternative(self, some: NodeSet) -> SizingAlternative:
         assert self.search is not None
         program = self.search.program
         nodes = np.array([some.counts.get(name, 0) for name in program.names])
-        asked, offered = program.asked(program.pods), nodes @ program.offered
+        asked, offered = program.sum_requests(program.pods), nodes @ program.offered
         columns = {name: self.view.resources[name] for name in (CPU, MEMORY)}
         shares = {name: float(100 * asked[at] / offered[at]) for name, at in columns.items() if offered[at]}
-        bought = {name: sum(parts.values()) for name, parts in _by_shape(some, self.shapes).items()}
+        bought = {name: sum(parts.values()) for name, parts in _count_by_shape(some, self.shapes).items()}
         words = ", ".join(f"{number:,} × {name}" for name, number in bought.items())
-        price = some.cost if self.by_price else None
+        price = some.cost if self.uses_prices else None
         return SizingAlternative(words, len(bought), some.nodes, price, shares.get(CPU, 0.0), shares.get(MEMORY, 0.0))
 
 
-def _by_shape(some: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:
-    """Shape -> how many nodes it has, in all zones in turn and in each alone."""
+def _count_by_shape(some: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:
+    """Return the number of nodes by shape and by part of the shape, over all zones and in single ones."""
     by_shape: dict[str, dict[str, int]] = {}
     for name, number in some.counts.items():
-        by_shape.setdefault(shapes[name].of or name, {})[name] = number
+        by_shape.setdefault(shapes[name].base_name or name, {})[name] = number
     return by_shape
 
 
-def _never(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
+def _group_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
     by_words: dict[str, list[str]] = {}
     for key, why in waiting.items():
         by_words.setdefault(why, []).append(key)
@@ -348,7 +364,7 @@ def _never(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
         yield HomelessPods(tuple(keys), why)
 
 
-def _doubts(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
+def _iter_doubts(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
     claiming = sum(map(has_claims, pods)) if wishes.scale > 1 else 0
     devices = sum(bool(pod.spec.resource_claims) for pod in pods)
     if claiming:

@@ -1,4 +1,4 @@
-"""The steps of a scenario before nodes are bought for what is there then: more pods, other workloads, other pools.
+"""Scenario steps that are applied before nodes are bought: more pods, other workloads, other pools.
 
 Nothing is scheduled in between, since all pods are placed anew afterwards.
 """
@@ -20,26 +20,26 @@ from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 
 Documents = Mapping[str, Sequence[JsonObject]]
-"""Of the files that a scenario names."""
+"""The documents of each file that a scenario names."""
 
 
-def after_steps(
+def apply_steps(
     cluster: Cluster, scenario: parts.Scenario, files: Documents, where: str = ""
 ) -> tuple[Cluster, list[NotCreated]]:
-    """The cluster after all of them, and what the API server refuses on the way.
+    """Return the cluster after all steps, and the objects that the API server would deny on the way.
 
     Raises KschedctlError that names the step.
     """
     run = Run(Settled(cluster, {}), files.__getitem__, where, 0, None)
     for number, (name, part) in enumerate(map(verb, scenario.steps), 1):
         try:
-            run.rest = Settled(_after(run, name, part), {})
+            run.rest = Settled(_apply_step(run, name, part), {})
         except KschedctlError as error:
             raise in_step(error, number, name, where) from None
     return run.rest.cluster, run.not_created
 
 
-def _after(run: Run, name: str, part: parts.Part) -> Cluster:
+def _apply_step(run: Run, name: str, part: parts.Part) -> Cluster:
     cluster = run.rest.cluster
     match part:
         case parts.Apply():

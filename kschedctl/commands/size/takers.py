@@ -1,4 +1,4 @@
-"""Which shapes of nodes take a pod, as far as it alone decides."""
+"""The shapes of nodes that can take a pod, judged by the pod alone."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Mapping
 import numpy as np
 
 from kschedctl.api.objects import Pod
-from kschedctl.commands.size.shapes import NodeShape, without_others
+from kschedctl.commands.size.shapes import NodeShape, drop_pod_relations
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
 Place = tuple[str, str]
 """A shape and one of its zones."""
 Places = dict[str, tuple[Place, ...]]
-"""Pod -> where it can be."""
+"""The places where each pod can be."""
 Takers = dict[str, tuple[str, ...]]
-"""Pod -> the shapes that take it."""
+"""The shapes that take each pod."""
 
 
-def places_of(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
-    """Of the pods of a cluster that has a node of each shape in each of its zones.
+def find_places(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
+    """Return the places of the pods of a cluster that has a node of each shape in each zone.
 
-    All of them, where none takes it alone and other pods may let it in.
+    A pod gets all places if none takes it alone but other pods may let it in.
     """
-    scheduler, place_of = Scheduler(view.cluster), _place_of_row(shapes)
+    scheduler, place_of = Scheduler(view.cluster), _index_places(shapes)
     by_info: dict[int, tuple[Place, ...]] = {}
     places: Places = {}
     for position in np.flatnonzero(view.node < 0).tolist():
         number = int(view.pods.info[position])
         if number not in by_info:
-            by_info[number] = _of_pod(scheduler, view.pods.infos[number].pod, place_of)
+            by_info[number] = _find_pod_places(scheduler, view.pods.infos[number].pod, place_of)
         places[view.pods.objects[position].key] = by_info[number]
     return places
 
 
-def _place_of_row(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
+def _index_places(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
     return {
         shape.node_name(number): (name, zone)
         for name, shape in shapes.items()
@@ -43,7 +43,7 @@ def _place_of_row(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
     }
 
 
-def _of_pod(scheduler: Scheduler, pod: Pod, place_of: Mapping[str, Place]) -> tuple[Place, ...]:
+def _find_pod_places(scheduler: Scheduler, pod: Pod, place_of: Mapping[str, Place]) -> tuple[Place, ...]:
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return ()
@@ -52,14 +52,15 @@ def _of_pod(scheduler: Scheduler, pod: Pod, place_of: Mapping[str, Place]) -> tu
         return ()
     if cycle.schedulable:
         return tuple(place_of[name] for name in cycle.passed.names)
-    hangs_on_others = scheduler.cycle(framework.unasked(), without_others(pod)).schedulable
-    return tuple(place_of.values()) if hangs_on_others else ()
+    depends_on_other_pods = scheduler.cycle(framework.unasked(), drop_pod_relations(pod)).schedulable
+    return tuple(place_of.values()) if depends_on_other_pods else ()
 
 
 def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, NodeShape]:
-    """With a shape of its own for each zone where some pod has to be, such as that of its volume.
+    """Return the shapes, with an additional shape per zone in which some pod has to be, for example because of its
+    volume.
 
-    Nodes of the others go to all zones in turn.
+    Nodes of the other shapes go to all zones in turn.
     """
     every = {name: frozenset(shape.zones) for name, shape in shapes.items()}
     needed: dict[str, set[str]] = {}
@@ -73,19 +74,19 @@ def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, 
     return {
         **shapes,
         **{
-            (alone := shape.only_in(zone)).name: alone
+            (alone := shape.limit_to_zone(zone)).name: alone
             for name, shape in shapes.items()
             for zone in sorted(needed.get(name, ()))
         },
     }
 
 
-def takers_of(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
-    """``shapes``: those of one zone of another, too."""
+def find_takers(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
+    """Return the shapes that take each pod, including shapes limited to one zone."""
     of_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():
         for zone in shape.zones:
-            of_place.setdefault((shape.of or name, zone), []).append(name)
+            of_place.setdefault((shape.base_name or name, zone), []).append(name)
     known = {
         some: tuple(dict.fromkeys(name for place in some for name in of_place[place])) for some in set(places.values())
     }

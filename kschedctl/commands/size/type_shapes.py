@@ -1,4 +1,4 @@
-"""What can be bought of a catalogue of instance types: nodes as such, or as the NodePools of Karpenter launch them."""
+"""Node shapes from a catalogue of instance types: plain nodes, or nodes as Karpenter's NodePools launch them."""
 
 from __future__ import annotations
 
@@ -24,48 +24,50 @@ NO_LABELS: Mapping[str, str] = MappingProxyType({})
 _ANY_TIME = "1970-01-01T00:00:00Z"
 
 
-def shapes_of_types(
+def build_type_shapes(
     cluster: Cluster, instance_types: Sequence[JsonObject], node_labels: Mapping[str, str] = NO_LABELS
 ) -> list[NodeShape]:
-    """One for each instance type that is for sale, on demand where it is sold so; where the cluster has NodePools, for
-    each of those that a pool may launch, with the pool's labels and taints. Raises InputError.
+    """Build a shape for each instance type on sale, on demand if possible.
 
-    ``node_labels``: what nodes are labelled with besides.
+    If the cluster has NodePools, build one for each type that a pool may launch, with the pool's labels and taints.
+    Nodes also get ``node_labels``. Raises InputError.
     """
     sold = read_instance_types(instance_types)
     if cluster.karpenter_node_pools:
-        some = [launched for template in _templates(cluster, sold) for launched in _of_template(template)]
+        some = [launched for template in _build_templates(cluster, sold) for launched in _iter_launchable(template)]
     else:
-        some = [_Launched(t.name, t, t.requirements, t.offerings) for t in sold.types]
-    keys = _zone_keys(cluster)
-    shapes = (_shape(cluster, launched, node_labels, keys) for launched in some)
+        some = [_LaunchableType(t.name, t, t.requirements, t.offerings) for t in sold.types]
+    keys = _find_zone_keys(cluster)
+    shapes = (_build_shape(cluster, launched, node_labels, keys) for launched in some)
     return [shape for shape in shapes if shape is not None]
 
 
-class _Launched(NamedTuple):
-    """A type as it can be had: ``requirements`` of its nodes' labels, and the offerings that meet them."""
+class _LaunchableType(NamedTuple):
+    """An instance type as it can be launched."""
 
     name: str
     sold: InstanceType
     requirements: Requirements
+    """Requirements on the labels of its nodes."""
     offerings: Sequence[Offering]
+    """The offerings that satisfy the requirements."""
     labels: Mapping[str, str] = NO_LABELS
     taints: tuple[Taint, ...] = ()
 
-    def for_sale(self) -> list[Offering]:
-        """Those that count, the cheapest last."""
+    def sort_offerings(self) -> list[Offering]:
+        """Return the offerings that count, cheapest last."""
         some = [offering for offering in self.offerings if offering.available and offering.capacity_type != RESERVED]
         some = [offering for offering in some if offering.capacity_type == ON_DEMAND] or some
         return sorted(some, key=lambda offering: -offering.price)
 
 
-def _templates(cluster: Cluster, sold: Sold) -> Sequence[ClaimTemplate]:
-    """The NodePools that launch nodes, with what they sell."""
+def _build_templates(cluster: Cluster, sold: Sold) -> Sequence[ClaimTemplate]:
+    """Return the templates of the NodePools that launch nodes."""
     now = cluster.provenance.read_at if cluster.provenance else _ANY_TIME
     return KarpenterSetting.of(cluster, sold, read_karpenter_options({}), now or _ANY_TIME).pools.templates
 
 
-def _of_template(template: ClaimTemplate) -> Iterator[_Launched]:
+def _iter_launchable(template: ClaimTemplate) -> Iterator[_LaunchableType]:
     columns = template.columns
     meeting = columns.terms(template.requirements)
     for at in np.flatnonzero(template.options).tolist():
@@ -73,14 +75,16 @@ def _of_template(template: ClaimTemplate) -> Iterator[_Launched]:
         offerings = [columns.offerings[offering] for offering in np.flatnonzero(meeting & (columns.type_of == at))]
         requirements = template.requirements.plus(sold.requirements)
         name = f"{template.name}-{sold.name}"
-        yield _Launched(name, sold, requirements, offerings, template.labels, template.taints)
+        yield _LaunchableType(name, sold, requirements, offerings, template.labels, template.taints)
 
 
-def _shape(
-    cluster: Cluster, launched: _Launched, node_labels: Mapping[str, str], zone_keys: Iterable[str]
+def _build_shape(
+    cluster: Cluster, launched: _LaunchableType, node_labels: Mapping[str, str], zone_keys: Iterable[str]
 ) -> NodeShape | None:
-    """None where it is not for sale. ``zone_keys``: labels that name a node's zone, too."""
-    offerings = launched.for_sale()
+    """Build the shape, or return None if the type is not on sale. ``zone_keys`` are further labels that name the
+    zone.
+    """
+    offerings = launched.sort_offerings()
     if not offerings:
         return None
     by_zone = {offering.zone if ZONE in offering.requirements else "": offering.price for offering in offerings}
@@ -106,8 +110,8 @@ def _shape(
     return NodeShape(launched.name, models, prices, daemons)
 
 
-def _zone_keys(cluster: Cluster) -> set[str]:
-    """The labels that name the zone of every node that has them, as those which drivers of volumes look at."""
+def _find_zone_keys(cluster: Cluster) -> set[str]:
+    """Return the labels that name the zone on every node that has them, such as those of CSI drivers."""
     keys = {key for node in cluster.nodes for key in node.metadata.labels if "zone" in key.rpartition("/")[2]}
     labels = [node.metadata.labels for node in cluster.nodes]
     return {key for key in keys if all(key not in own or own[key] == own.get(ZONE) for own in labels)}

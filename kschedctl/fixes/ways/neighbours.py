@@ -24,7 +24,7 @@ from kschedctl.scheduler.engine.preemption.budgets import budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
-from kschedctl.scheduler.plugins.node_volume_limits.facts import TooManyVolumes
+from kschedctl.scheduler.plugins.node_volume_limits.node_limits import TooManyVolumes
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread

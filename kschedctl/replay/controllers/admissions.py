@@ -33,15 +33,15 @@ from kschedctl.replay.controllers.create_requests import (
     group_bare_pods,
     strip_admitted_fields,
 )
-from kschedctl.replay.controllers.creation_failures import refusal, refusal_of
-from kschedctl.replay.controllers.creation_fix_steps import RefusedPod, Way, secured_as_told
+from kschedctl.replay.controllers.creation_failures import report_denied, report_denied_pods
+from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_security_by_message
 from kschedctl.replay.controllers.creation_fixes import (
-    CreationReplay,
-    Mended,
+    CreationAttempt,
+    FixState,
     MissingPods,
-    for_claims,
-    raised_by,
-    raising,
+    build_quota_raise_for_claims,
+    raise_quotas,
+    suggest_quota_raise,
 )
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import RemainingQuotas
@@ -56,6 +56,14 @@ CRON_JOB_VERSION = "batch/v1"
 """The API version of CronJobs, which create pods and are not read."""
 
 
+class Admitted(NamedTuple):
+    """How many pods were admitted, and why no more."""
+
+    number: int
+    denials: Sequence[str]
+    """Messages for the pods that were not admitted; empty if all were."""
+
+
 class Admissions:
     """The replay of admission for objects that are created one after the other, and their use of quotas.
 
@@ -66,14 +74,14 @@ class Admissions:
     def __init__(self, cluster: Cluster, written: Mapping[Owner, JsonObject]) -> None:
         self._cluster, self._written = cluster, written
         self._quotas = RemainingQuotas(cluster)
-        self._known: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
-        """What is said to pods made again, and the objects by whose identities it is known, which stay."""
+        self._replacement_denials: dict[tuple[str, int, int], tuple[Sequence[str], object]] = {}
+        """Namespace and ids of containers and quotas -> denial messages, and the objects, to keep ids valid."""
         self.notes: list[WorkloadNote] = []
-        self._owed: dict[str, list[tuple[AdmissionRequest, int]]] = {}
-        """Namespace -> what was refused, and how often."""
-        self._came: dict[Owner, int] = {}
-        """How many claims of the first pod that lacks one were created."""
-        self._suggested = 0
+        self._denied: dict[str, list[tuple[AdmissionRequest, int]]] = {}
+        """Namespace -> denied pods, each with the number of its kind."""
+        self._created_claims: dict[Owner, int] = {}
+        """StatefulSet -> how many claims were created for the first pod of which a claim is denied."""
+        self._workloads_with_fixes = 0
 
     def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
         """Admit the new pods of several workloads in order and drop denied pods from ``changes``.
@@ -82,16 +90,20 @@ class Admissions:
         """
         quotas_before, note_count = self._quotas.copy(), len(self.notes)
         groups = group_bare_pods(workloads, changes, self._written)
-        if len(groups) < len(workloads):  # many bare pods are looked at together: there may be room for all
-            if all(self._admit_alike(workloads[index[0]], changes[index[0]], len(index)) for index in groups.values()):
+        if len(groups) < len(workloads):  # there may be room for all bare pods that are alike
+            if all(
+                self._admit_alike(workloads[indexes[0]], changes[indexes[0]], len(indexes))
+                for indexes in groups.values()
+            ):
                 return []
             self._quotas = quotas_before
             del self.notes[note_count:]
         first_pods = [next(iter(change.new), None) for change in changes]
         pairs = zip(workloads, changes, strict=True)
-        denied = {
-            index: found for index, pair in enumerate(pairs) if (found := self._admit_change(identity(pair[0]), *pair))
-        }
+        denied = {}
+        for index, (workload, change) in enumerate(pairs):
+            if report := self._admit_change(identity(workload), workload, change):
+                denied[index] = report
         for indexes in groups.values():
             denied_indexes = [index for index in indexes if index in denied]
             example = first_pods[denied_indexes[0]] if denied_indexes else None
@@ -108,7 +120,7 @@ class Admissions:
         self.release(change.removed)
         if self.admit_workload(identity(workload), change):
             return False
-        return not (change.new and self.admit_up_to(workload, change.new, max(count, len(change.new)))[1])
+        return not (change.new and self.admit_up_to(workload, change.new, max(count, len(change.new))).denials)
 
     def admit(self, workload: Struct, change: WorkloadChange) -> NotCreated | None:
         """Admit the new pods of a workload and drop denied pods from ``change``. Return a report if some are denied."""
@@ -123,9 +135,7 @@ class Admissions:
         return msgspec.structs.replace(denied, fixes=self._find_fixes(owner, None, [change], example))
 
     def _admit_change(self, owner: Owner, workload: Struct | None, change: WorkloadChange) -> NotCreated | None:
-        """Admit the new pods of a change, drop denied pods from it, and return a report without fixes if some are
-        denied.
-        """
+        """Admit the new pods of a change and drop denied pods from it. The report has no fixes yet."""
         self.release(change.removed)
         wanted = change.desired
         admitted, messages = 0, self.admit_workload(owner, change)
@@ -135,18 +145,19 @@ class Admissions:
             return None
         change.denied = len(change.new) - admitted
         del change.new[admitted:]
-        return refusal(owner, messages, wanted, change.denied)
+        return report_denied(owner, messages, wanted, change.denied)
 
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
     ) -> tuple[CreationFix, ...]:
         """Return fixes for pods that were denied with ``message``, which names all that the pods lack."""
         example = change.new[0]
-        denied_pod = RefusedPod(
+        denied_pod = DeniedPod(
             self._cluster, owner.namespace, self._build_pod_request(owner, example).manifest, message
         )
         fixes_by_step = (
-            self._find_fixes(owner, workload, [change], example, step) for step in secured_as_told(denied_pod)
+            self._find_fixes(owner, workload, [change], example, step)
+            for step in suggest_security_by_message(denied_pod)
         )
         return tuple(chain.from_iterable(fixes_by_step))
 
@@ -156,18 +167,18 @@ class Admissions:
         workload: Struct | None,
         changes: Sequence[WorkloadChange],
         example: Pod,
-        first_step: Way | None = None,
+        first_step: FixStep | None = None,
     ) -> tuple[CreationFix, ...]:
         """Return fixes that let the missing pods be created, and the pods of other workloads that were denied before.
 
         Each fix starts with ``first_step``, if that is given.
         """
-        self._suggested += 1
-        if self._suggested > MAX_WORKLOADS_WITH_FIXES:
+        self._workloads_with_fixes += 1
+        if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
             return ()
         request, count = self._build_pod_request(owner, example), sum(change.denied for change in changes)
 
-        def replay(state: Mended) -> CreationReplay:
+        def replay(state: FixState) -> CreationAttempt:
             """Replay the creation of the missing pods in a changed state."""
             trial = Admissions(state.cluster, self._written)
             trial._quotas = RemainingQuotas(state.cluster, {**self._quotas.charged, request.namespace: state.quotas})
@@ -175,21 +186,23 @@ class Admissions:
 
         kept_count, document = len(changes[0].kept), self._written.get(owner)
         missing = MissingPods(self._cluster, owner, workload, count, kept_count, document, lambda: self._scheduler)
-        start = Mended(self._cluster, self._quotas_with_denied(request.namespace), request.manifest)
+        start = FixState(self._cluster, self._quotas_with_denied(request.namespace), request.manifest)
         claims = list(self._build_claim_requests(workload, request.namespace))
-        created_claims = self._came.get(owner, 0)
-        if step := for_claims(claims, [count - (index < created_claims) for index in range(len(claims))]):
-            start = start.after(step)
-        start = start if first_step is None else start.after(first_step)
-        fixes = tuple(missing.fixes(start, replay))
-        if (stored := replay(start).created) is not None:
-            self._owed.setdefault(request.namespace, []).append((stored, count))
+        created_claims = self._created_claims.get(owner, 0)
+        if step := build_quota_raise_for_claims(
+            claims, [count - (index < created_claims) for index in range(len(claims))]
+        ):
+            start = start.apply(step)
+        start = start if first_step is None else start.apply(first_step)
+        fixes = tuple(missing.find_fixes(start, replay))
+        if (stored := replay(start).stored) is not None:
+            self._denied.setdefault(request.namespace, []).append((stored, count))
         return fixes
 
     def _quotas_with_denied(self, namespace: str) -> tuple[ResourceQuota, ...]:
         """Return the quotas of a namespace as if all pods that were denied so far had been created."""
         quotas = self._quotas.quotas_of(namespace)
-        for request, count in self._owed.get(namespace, ()):
+        for request, count in self._denied.get(namespace, ()):
             enforced = [quota for quota in quotas if quota.status.hard]
             charged = resource_quota.charged(dataclasses.replace(request, quotas=enforced), count)
             charged_by_name = {quota.metadata.name: quota for quota in charged}
@@ -201,7 +214,7 @@ class Admissions:
         """Return a scheduler of the cluster, built on first use."""
         return Scheduler(self._cluster)
 
-    def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationReplay:
+    def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
         """Replay the creation of ``count`` pods, and return the denial messages and one pod as it would be stored."""
         quotas = [
             quota
@@ -211,24 +224,22 @@ class Admissions:
         without_quotas = self._try_admission(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
         if stored is None:
-            return CreationReplay(_collect_messages(without_quotas), None)
+            return CreationAttempt(_collect_messages(without_quotas), None)
         request = dataclasses.replace(
             self._quotas.build_request("Pod", stored, create_request.namespace), quotas=quotas
         )
-        return CreationReplay(self._admit_up_to(create_request, count)[1], request)
+        return CreationAttempt(self._admit_up_to(create_request, count).denials, request)
 
-    def admit_up_to(self, workload: Struct, pods: Sequence[Pod], most: int) -> tuple[int, Sequence[str]]:
+    def admit_up_to(self, workload: Struct, pods: Sequence[Pod], most: int) -> Admitted:
         """Admit up to ``most`` more pods of a workload. Return their number and why no more are admitted.
 
         Of a StatefulSet with claim templates, ``pods`` must be all its pods.
         """
         return self.admit_pods_of(identity(workload), workload, pods, most)
 
-    def admit_pods_of(
-        self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int
-    ) -> tuple[int, Sequence[str]]:
+    def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int) -> Admitted:
         """Admit up to ``most`` more pods of an owner, of which maybe only its pods are known."""
-        return self._admit_claims(workload, pods, *self._admit_up_to(self._build_pod_request(owner, pods[0]), most))
+        return self._admit_claims(workload, pods, self._admit_up_to(self._build_pod_request(owner, pods[0]), most))
 
     def copy(self) -> Admissions:
         """Return a copy with the current quotas, for another run."""
@@ -236,23 +247,24 @@ class Admissions:
         copy._quotas = self._quotas.copy()
         return copy
 
-    def with_raised_quotas(self, step: Way) -> Admissions:
+    def with_raised_quotas(self, step: FixStep) -> Admissions:
         """Return a copy in which the quotas are raised by ``step``."""
         copy = self.copy()
         for namespace in {change.after.metadata.namespace for change in step.objects}:  # type: ignore[attr-defined]
-            copy._quotas.charged[namespace] = raised_by(step, self._quotas.quotas_of(namespace))
+            copy._quotas.charged[namespace] = raise_quotas(step, self._quotas.quotas_of(namespace))
         return copy
 
-    def find_quota_raise(self, owner: Owner, pod: Pod, count: int) -> Way | None:
+    def find_quota_raise(self, owner: Owner, pod: Pod, count: int) -> FixStep | None:
         """Return the step that raises quotas for ``count`` more pods, or None if quotas are not what denies them."""
-        stored = self.copy()._replay_creation(self._build_pod_request(owner, pod), count).created
-        return next(raising(stored, count), None) if stored is not None else None
+        stored = self.copy()._replay_creation(self._build_pod_request(owner, pod), count).stored
+        return next(suggest_quota_raise(stored, count), None) if stored is not None else None
 
     def iter_denied_replacements(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
-        """Yield the pods whose replacements are denied, with the messages. Each replacement comes after its pod is
-        gone.
+        """Yield the pods whose replacements are denied, with the messages.
+
+        Each replacement is created after its pod is gone.
         """
-        cache = self._known
+        cache = self._replacement_denials
         for pod in pods:
             namespace = pod.metadata.namespace
             quotas_before = self._quotas.quotas_of(namespace)
@@ -262,12 +274,12 @@ class Admissions:
                 outcomes = self._try_admission(self._build_pod_request(find_owner(pod), strip_admitted_fields(pod)))
                 messages = () if any(admission.allowed for admission in outcomes) else _collect_messages(outcomes)
                 cache[key] = messages, (pod.spec.containers, quotas_before)
-            if said := cache[key][0]:
-                yield pod, said
-                self._quotas.charged[namespace] = quotas_before
-                self.release([pod])  # the old one is gone all the same
-            else:
-                self._quotas.charged[namespace] = quotas_before
+            denials = cache[key][0]
+            if denials:
+                yield pod, denials
+            self._quotas.charged[namespace] = quotas_before
+            if denials:
+                self.release([pod])  # the old pod is gone anyway
 
     def report_denied_replacements(
         self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()
@@ -285,12 +297,12 @@ class Admissions:
         messages_by_owner: dict[Owner, list[Sequence[str]]] = {}
         for pod, messages in denied:
             messages_by_owner.setdefault(find_owner(pod), []).append(messages)
-        return [refusal_of(owner, messages, wanted_counts[owner]) for owner, messages in messages_by_owner.items()]
+        return [
+            report_denied_pods(owner, messages, wanted_counts[owner]) for owner, messages in messages_by_owner.items()
+        ]
 
     def replace_pods(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
-        """Release the ``going`` pods at once, then admit the ``coming`` pods in order. Return the denied pods and
-        why.
-        """
+        """Release all ``going`` pods, then admit the ``coming`` pods in order. Return the denied pods and why."""
         self.release(list(going))
         denied: list[tuple[Pod, Sequence[str]]] = []
         groups: dict[tuple[Owner, int], list[Pod]] = {}
@@ -304,8 +316,9 @@ class Admissions:
         return denied
 
     def replayed_namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
-        """Return the namespaces of the workloads, and whether all their manifests are known so that all of admission
-        is replayed.
+        """Return the namespaces of the workloads, and whether all of admission is replayed there.
+
+        That needs the manifests of all workloads of the namespace.
         """
         in_full: dict[str, bool] = {}
         for owner in map(identity, workloads):
@@ -316,35 +329,32 @@ class Admissions:
         """Return the cluster with the current quotas, or the cluster itself if no quota was used."""
         return self._quotas.apply_to(cluster)
 
-    def _admit_up_to(self, create_request: CreateRequest, most: int) -> tuple[int, Sequence[str]]:
+    def _admit_up_to(self, create_request: CreateRequest, most: int) -> Admitted:
         """Admit up to ``most`` pods like the request, ignoring their claims."""
         outcomes = self._try_admission(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
         if allowed is None or allowed.object is None:
-            return 0, _collect_messages(outcomes)
+            return Admitted(0, _collect_messages(outcomes))
         if denials_by_chance := _collect_messages(outcomes):
             text = f"by chance, as any LimitRange may come first, a try fails: {denials_by_chance[0]}"
             self.notes.append(WorkloadNote(str(create_request.owner), text))
         request = self._quotas.build_request("Pod", allowed.object, create_request.namespace)
         count = resource_quota.room(request, most)
         self._quotas.charge(request, count)
-        return count, _collect_messages(self._try_admission(create_request)) if count < most else ()
+        denials = _collect_messages(self._try_admission(create_request)) if count < most else ()
+        return Admitted(count, denials)
 
-    def _admit_claims(
-        self, workload: Struct | None, pods: Sequence[Pod], admitted: int, messages: Sequence[str]
-    ) -> tuple[int, Sequence[str]]:
-        """Create the claims of a StatefulSet's pods, and lower the number of admitted pods at the first denied
-        claim.
-        """
+    def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
+        """Create the claims of a StatefulSet's pods. Admitted pods end before the first pod with a denied claim."""
         if not isinstance(workload, StatefulSet):
-            return admitted, messages
-        for index, pod in enumerate(pods[: admitted + 1]):
+            return admitted
+        for index, pod in enumerate(pods[: admitted.number + 1]):
             for claim_index, template in enumerate(workload.spec.volume_claim_templates):
                 name = f"{template.metadata.name}-{pod.metadata.name}"
                 if claim_messages := self._admit_claim(template, pod.metadata.namespace, name):
-                    self._came[identity(workload)] = claim_index
-                    return min(index, admitted), claim_messages if index <= admitted and index < len(pods) else messages
-        return admitted, messages
+                    self._created_claims[identity(workload)] = claim_index
+                    return Admitted(min(index, admitted.number), claim_messages)
+        return admitted
 
     def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
         """Admit a claim unless it exists already. Return the denial messages."""
@@ -393,16 +403,15 @@ class Admissions:
         return ()
 
     def _skipped_plugins(self, namespace: str, *, written: bool) -> set[str]:
-        """Return the admission plugins that read what is not known. A namespace with pods exists, even if it was not
-        read.
+        """Return the admission plugins that read what is not known.
+
+        The namespace of a ``written`` workload exists or will be created, so NamespaceLifecycle can be decided.
         """
         unknown_plugins = set(not_known(self._cluster, namespace))
         return unknown_plugins - {LIFECYCLE} if written and is_missing(self._cluster, namespace) else unknown_plugins
 
     def _iter_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
-        """Yield what each order of the quotas says against a request. Nothing more follows once an order admits the
-        request.
-        """
+        """Yield the denial of each quota that may be asked first, unless one of them admits the request."""
         for quotas in each_first(request.quotas):
             request.quotas = quotas
             try:
@@ -412,7 +421,7 @@ class Admissions:
             except NotAdmittedError as error:
                 yield error.message
             else:
-                return  # what one order of quotas admits, all do
+                return  # what one order of the quotas admits, all orders admit
 
     def _exists(self, owner: Owner) -> bool:
         """Return whether the cluster has the workload."""
@@ -435,7 +444,7 @@ class Admissions:
         if not create_request.in_full:
             skipped |= {VALIDATION, POD_SECURITY, ACCOUNTS}
         if not self._cluster.in_namespace("limit_ranges", create_request.namespace):
-            skipped.add(VALIDATION)  # what is written was looked at when it was read; defaults may make it invalid
+            skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
         if quotas is None:
             quotas = [
                 q
@@ -451,11 +460,6 @@ class Admissions:
             annotated=False,
         )
         return list(admitted)
-
-    def _counting(self, asked: CreateRequest) -> list[ResourceQuota]:
-        """The quotas of which it is known whether they count the pod."""
-        left = self._quotas.quotas_of(asked.namespace)
-        return [quota for quota in left if resource_quota.is_counted(quota, in_full=asked.in_full)]
 
     def release(self, pods: Collection[Pod]) -> None:
         """Give the resources of deleted pods back to their quotas."""
@@ -511,7 +515,7 @@ def _iter_denied_objects(
             owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False
         )
         if messages := admissions.admit_object(create_request):
-            yield owner, refusal(owner, messages, 1, 1)
+            yield owner, report_denied(owner, messages, 1, 1)
 
 
 def _is_unsaved(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:

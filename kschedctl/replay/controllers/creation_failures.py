@@ -1,4 +1,8 @@
-"""TODO."""
+"""Workloads whose pods could not be created, according to their conditions and events.
+
+A condition describes the last try of its controller. An event may be old: if pods were created since then or all pods
+exist, the failure is past. Upstream: pkg/controller/replicaset/replica_set_utils.go (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -32,51 +36,59 @@ from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 
-OF = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
-"""Kind of a workload -> the kinds that tell it of one, where it is not that kind and Event alone."""
-THEMSELVES = {"PersistentVolumeClaim": "claim", "ResourceClaim": "claim", "PodGroup": "group"}
-"""What is refused itself and makes no pods, in words."""
+TELLING_KINDS = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
+"""Workload kind -> kinds whose conditions and events tell about it; for other kinds the kind itself and Event."""
+KINDS_WITHOUT_PODS = {"PersistentVolumeClaim": "claim", "ResourceClaim": "claim", "PodGroup": "group"}
+"""Kinds that are denied themselves and create no pods, in words."""
 REPLAYED, BY_CHANCE = "admission, replayed", "admission, replayed: by chance instead"
-NO_WORDS = "the API server's reason is not told here"
+NO_REASON = "the API server's reason is not told here"
 
 
-class _Told(NamedTuple):
-    """What says that one could not create: its condition, and events."""
+class _FailureSigns(NamedTuple):
+    """The condition and the events that say that an object could not create something."""
 
     condition: Condition | None
     events: Sequence[Event]
 
 
-class _Failed(NamedTuple):
-    """One that could not create ``object``, why, and whether that is past."""
+class _FailedCreator(NamedTuple):
+    """An object that could not create another one."""
 
     owner: Owner
     object: str
+    """The kind that could not be created."""
     failures: tuple[CreationFailure, ...]
     past: bool
+    """Whether the failure is past."""
 
 
-class Creations:
-    """What could not be created in a cluster; ``now``: the time at which ages are taken, empty for none."""
+class CreationFailures:
+    """The objects that could not be created in a cluster."""
 
     def __init__(self, cluster: Cluster, now: str = "") -> None:
         self._now = now
-        self._told = _told(cluster)
+        self._told = _find_failure_signs(cluster)
         self._makers = WantedPods(cluster, self._told)
 
-    def failing(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
-        """The workloads of a namespace, or of all, that lack pods now, in order."""
-        tops = sorted({self._makers.top(failed.owner) for failed in self._failed if not failed.past})
-        lacking = (self.of(top) for top in tops if namespace in (None, top.namespace))
-        return tuple(workload for workload in lacking if workload is not None)
+    def report_current(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
+        """Return the workloads of a namespace, or of all namespaces, that lack pods now, in order."""
+        top_owners = sorted({self._makers.top(failed.owner) for failed in self._failed_creators if not failed.past})
+        reports = (self.report_of(top) for top in top_owners if namespace in (None, top.namespace))
+        return tuple(workload for workload in reports if workload is not None)
 
-    def of(self, workload: Owner) -> NotCreated | None:
-        """Which pods of a workload were not created, and why; failures that are past only where there are no others."""
-        mine = [failed for failed in self._failed if workload in (failed.owner, self._makers.top(failed.owner))]
+    def report_of(self, workload: Owner) -> NotCreated | None:
+        """Report which pods of a workload were not created and why, or return None if all were created.
+
+        Past failures are only included if there are no current ones.
+        """
+        mine = [
+            failed for failed in self._failed_creators if workload in (failed.owner, self._makers.top(failed.owner))
+        ]
         chosen = [failed for failed in mine if not failed.past] or mine
-        return self._not_created(workload, chosen) if chosen else None
+        return self._build_report(workload, chosen) if chosen else None
 
-    def _not_created(self, workload: Owner, failed: Sequence[_Failed]) -> NotCreated:
+    def _build_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
+        """Build the report on a workload from its failed creators."""
         counts = self._makers.counts(workload)
         missing = [self._makers.counts(maker.owner).missing for maker in failed]
         object_ = next((maker.object for maker in failed if maker.object != "Pod"), "Pod")
@@ -93,29 +105,32 @@ class Creations:
         return with_headline(report)
 
     @cached_property
-    def _failed(self) -> list[_Failed]:
-        judged = (self._judged(owner, signs) for owner, signs in self._told.items())
+    def _failed_creators(self) -> list[_FailedCreator]:
+        """The objects that could not create something, now or before."""
+        judged = (self._judge(owner, signs) for owner, signs in self._told.items())
         return [maker for maker in judged if maker.failures]
 
-    def _judged(self, owner: Owner, signs: _Told) -> _Failed:
-        """Whether it is so now: it lacks what it wants, and the last that it made is not younger than the failure."""
+    def _judge(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
+        """Decide whether a failure is current: the object lacks pods and created none since the failure."""
         condition, events = signs
-        makes = self._what(owner, signs)
-        if condition is not None and self._lacks(owner, makes, condition):
-            return _Failed(owner, makes, tuple(self._failures(owner, condition, events)), past=False)
+        created_kind = self._failed_kind(owner, signs)
+        if condition is not None and self._is_current(owner, created_kind, condition):
+            return _FailedCreator(owner, created_kind, tuple(self._iter_failures(owner, condition, events)), past=False)
         newest = self._makers.newest(owner)
         recent = [event for event in events if not _is_before(last_seen(event), newest)]
-        past = not recent or (makes == "Pod" and self._makers.counts(owner).missing == 0)
-        return _Failed(owner, makes, tuple(self._failures(owner, None, events if past else recent)), past)
+        past = not recent or (created_kind == "Pod" and self._makers.counts(owner).missing == 0)
+        return _FailedCreator(
+            owner, created_kind, tuple(self._iter_failures(owner, None, events if past else recent)), past
+        )
 
-    def _what(self, owner: Owner, signs: _Told) -> str:
-        """What it could not create. A Deployment whose ReplicaSets are not known stands for them."""
+    def _failed_kind(self, owner: Owner, signs: _FailureSigns) -> str:
+        """Return the kind that could not be created. A Deployment with unknown ReplicaSets stands for them."""
         reasons = {event.reason for event in signs.events} | {signs.condition.reason if signs.condition else ""}
         return ABOVE.get(owner.kind, "Pod") if owner.kind == "CronJob" or NO_REPLICA_SET in reasons else "Pod"
 
-    def _lacks(self, owner: Owner, makes: str, condition: Condition) -> bool:
-        """Whether its condition is of now; where a Deployment's ReplicaSets are known these tell it."""
-        if makes != "Pod":
+    def _is_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
+        """Return whether the condition is current. Known ReplicaSets of a Deployment have their own conditions."""
+        if created_kind != "Pod":
             return True
         workload = self._makers.objects[owner]
         if owner.kind == "Deployment" and self._makers.made(owner):
@@ -124,105 +139,116 @@ class Creations:
         updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
         return counts.missing != 0 or (updated is not None and updated < (counts.wanted or 0))
 
-    def _failures(
+    def _iter_failures(
         self, owner: Owner, condition: Condition | None, events: Iterable[Event]
     ) -> Iterator[CreationFailure]:
-        """Each reason once, the newest first: what events tell, else the condition."""
-        alike: dict[str, list[Event]] = {}
+        """Yield each failure reason once, newest first: those of events, then that of the condition."""
+        events_by_reason: dict[str, list[Event]] = {}
         for event in sorted(events, key=last_seen, reverse=True):
-            alike.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
-        for same in alike.values():
-            last = last_seen(same[0])
-            words, by = extract_api_message(same[0].message), f"event {same[0].reason} of {owner}"
-            yield CreationFailure(words, by, last, format_age(last, self._now), _tries(same))
-        if condition is not None and shorten_api_message(extract_api_message(condition.message)) not in alike:
+            events_by_reason.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
+        for similar_events in events_by_reason.values():
+            last = last_seen(similar_events[0])
+            words, by = extract_api_message(similar_events[0].message), f"event {similar_events[0].reason} of {owner}"
+            yield CreationFailure(words, by, last, format_age(last, self._now), _count_tries(similar_events))
+        if (
+            condition is not None
+            and shorten_api_message(extract_api_message(condition.message)) not in events_by_reason
+        ):
             last, by = condition.last_transition_time or "", f"condition {condition.type} of {owner}"
             yield CreationFailure(extract_api_message(condition.message), by, last, format_age(last, self._now))
 
 
-def unread(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
-    """The kinds that would tell that pods could not be created, of a workload of this kind or of any."""
-    kinds = OF.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
+def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
+    """Return the unread kinds that would tell that pods of a workload kind, or of any kind, could not be created."""
+    kinds = TELLING_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 
 
-def _told(cluster: Cluster) -> Mapping[Owner, _Told]:
-    """Whoever could not create, now or before; not what is leaving or gone."""
-    events, signs = _events(cluster), {}
+def _find_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
+    """Return the failure signs of all objects that exist, as far as that is known."""
+    events, signs = _failure_events(cluster), {}
     for owner, obj in objects_of(cluster).items():
-        mine = [event for event in events.pop(owner, ()) if _is_of(event, obj.metadata.uid)]
+        own_events = [event for event in events.pop(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)
-        if (mine or condition is not None) and obj.metadata.deletion_timestamp is None:
-            signs[owner] = _Told(condition, mine)
-    return signs | {owner: _Told(None, mine) for owner, mine in events.items() if _may_be_there(owner, cluster)}
+        if (own_events or condition is not None) and obj.metadata.deletion_timestamp is None:
+            signs[owner] = _FailureSigns(condition, own_events)
+    return signs | {
+        owner: _FailureSigns(None, own_events) for owner, own_events in events.items() if _may_exist(owner, cluster)
+    }
 
 
-def _may_be_there(owner: Owner, cluster: Cluster) -> bool:
-    """Whether it may exist without having been read."""
+def _may_exist(owner: Owner, cluster: Cluster) -> bool:
+    """Return whether the object may exist without having been read."""
     return owner.kind not in POD_CREATORS or cluster.gap(owner.kind, owner.namespace) is not None
 
 
-def _events(cluster: Cluster) -> dict[Owner, list[Event]]:
+def _failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
+    """Return the events about failed creations by the object that failed."""
     events: dict[Owner, list[Event]] = {}
     for event in cluster.events:
-        about = event.involved_object
-        if event.reason in (FAILED_CREATE, NO_REPLICA_SET) and about.kind in (*POD_CREATORS, "CronJob"):
-            events.setdefault(Owner(about.kind, about.namespace, about.name), []).append(event)
+        subject = event.involved_object
+        if event.reason in (FAILED_CREATE, NO_REPLICA_SET) and subject.kind in (*POD_CREATORS, "CronJob"):
+            events.setdefault(Owner(subject.kind, subject.namespace, subject.name), []).append(event)
     return events
 
 
-def _tries(alike: Iterable[Event]) -> int:
-    """How often: of a StatefulSet's claim that was refused two events tell, about the claim and about its pod."""
-    by_controllers_words: Counter[str] = Counter()
-    for event in alike:
-        by_controllers_words[extract_controller_prefix(event.message)] += count_occurrences(event)
-    return max(by_controllers_words.values())
+def _count_tries(events: Iterable[Event]) -> int:
+    """Return how often a creation was tried. Two events tell about one denied claim of a StatefulSet."""
+    counts_by_message: Counter[str] = Counter()
+    for event in events:
+        counts_by_message[extract_controller_prefix(event.message)] += count_occurrences(event)
+    return max(counts_by_message.values())
 
 
-def _is_of(event: Event, uid: str) -> bool:
-    """Not of an earlier object of that name."""
+def _is_about_uid(event: Event, uid: str) -> bool:
+    """Return whether the event is about the object with this UID, not about an earlier object of its name."""
     return not uid or event.involved_object.uid in ("", uid)
 
 
 def _is_before(time: str, other: str) -> bool:
-    """Whether it was in an earlier second; not so where one of the two is not known."""
+    """Return whether a time is in an earlier second than another. False if one of them is not known."""
     try:
         return bool(time and other) and parse_nanoseconds(time) // 10**9 < parse_nanoseconds(other) // 10**9
     except InputError:
         return False
 
 
-def refusal(owner: Owner, words: Iterable[str], wanted: int, refused: int) -> NotCreated:
-    """A refusal of so many of the pods that a workload wants, and why: chance decides which of the words are said."""
-    failures = tuple(CreationFailure(message, BY_CHANCE if at else REPLAYED) for at, message in enumerate(words))
-    return with_headline(NotCreated(str(owner), "", wanted, wanted - refused, refused, failures))
+def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: int) -> NotCreated:
+    """Report ``denied`` of the pods that a workload wants. Of several messages chance decides which one is given."""
+    failures = tuple(
+        CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
+    )
+    return with_headline(NotCreated(str(owner), "", wanted, wanted - denied, denied, failures))
 
 
-def refusal_of(owner: Owner, said: Sequence[Sequence[str]], wanted: int) -> NotCreated:
-    """A refusal of pods of a workload; ``said``: to each of them."""
-    all_words = dict.fromkeys(message for words in said for message in words)
-    if all(len(words) == len(all_words) for words in said):
-        return refusal(owner, all_words, wanted, len(said))
-    failures = tuple(CreationFailure(message, REPLAYED) for message in all_words)
-    return with_headline(NotCreated(str(owner), "", wanted, wanted - len(said), len(said), failures))
+def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
+    """Report the denied pods of a workload, given the messages for each pod."""
+    all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)
+    if all(len(messages) == len(all_messages) for messages in messages_by_pod):
+        return report_denied(owner, all_messages, wanted, len(messages_by_pod))
+    failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
+    return with_headline(
+        NotCreated(str(owner), "", wanted, wanted - len(messages_by_pod), len(messages_by_pod), failures)
+    )
 
 
 def with_headline(not_created: NotCreated) -> NotCreated:
-    return replace(not_created, headline=_headline(not_created))
+    """Return the report with its headline."""
+    return replace(not_created, headline=_render_headline(not_created))
 
 
-def _headline(not_created: NotCreated) -> str:
-    """``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
+def _render_headline(not_created: NotCreated) -> str:
+    """Return the headline, such as ``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
     newest, *others = not_created.failures
-    why = f"{shorten_api_message(newest.message) or NO_WORDS}{_others(others)}"
+    reason = f"{shorten_api_message(newest.message) or NO_REASON}{_render_other_reasons(others)}"
     if not_created.past:
         ago = f" {newest.age} ago" if newest.age else ""
-        return f"some could not be created{ago}, {_since(not_created)}: {why}"
-    return f"{_number(not_created)}: {why}"
+        return f"some could not be created{ago}, {_render_past(not_created)}: {reason}"
+    return f"{_render_missing(not_created)}: {reason}"
 
 
-def _others(failures: Sequence[CreationFailure]) -> str:
-    """What else is said, or by chance is said instead."""
+def _render_other_reasons(failures: Sequence[CreationFailure]) -> str:
+    """Return a clause about the other failures, or about messages that chance may give instead."""
     if failures and all(failure.by == BY_CHANCE for failure in failures):
         first, *more = failures
         others = f", or another of {len(more):,}" if more else ""
@@ -230,9 +256,10 @@ def _others(failures: Sequence[CreationFailure]) -> str:
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 
-def _number(not_created: NotCreated) -> str:
-    if itself := THEMSELVES.get(not_created.workload.partition(" ")[0]):
-        return f"the {itself} itself"
+def _render_missing(not_created: NotCreated) -> str:
+    """Return how many pods are missing, or what else is missing, in words."""
+    if noun := KINDS_WITHOUT_PODS.get(not_created.workload.partition(" ")[0]):
+        return f"the {noun} itself"
     if not_created.object == "Job":
         return "its next Job"
     if not_created.wanted is None:
@@ -245,8 +272,8 @@ def _number(not_created: NotCreated) -> str:
     return f"{not_created.missing:,} of {counted(not_created.wanted, 'pod')} {counts}"
 
 
-def _since(not_created: NotCreated) -> str:
-    """Why that is past."""
+def _render_past(not_created: NotCreated) -> str:
+    """Return why the failure is past."""
     if not_created.wanted is None or not_created.there < not_created.wanted:
         return "others were created since"
     return "all are there now"

@@ -1,4 +1,7 @@
-"""TODO."""
+"""Possible steps against the denial of a pod, chosen by the API server's message.
+
+The steps are only suggestions here; `creation_fixes` replays them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.limit_range_bounds import ResourceSetting, find_allowed_resources
 from kschedctl.replay.object_keys import ObjectKey
 
-_SET = "|".join(
+_SETTING = "|".join(
     (
         r"allowPrivilegeEscalation != false \([^()]* must set securityContext\.allowPrivilegeEscalation=false\)",
         r'unrestricted capabilities \([^()]* must set securityContext\.capabilities\.drop=\["ALL"\]\)',
@@ -30,17 +33,17 @@ _SET = "|".join(
         r"seccompProfile \(pod or [^()]* must set securityContext\.seccompProfile\.type to [^()]*\)",
     )
 )
-_ALL_TO_SET = re.compile(rf"(?:{_SET})(?:, (?:{_SET}))*")
-"""What level restricted says of a pod that lacks nothing but settings. Upstream: pod-security-admission/policy."""
-NO_ACCOUNT = "error looking up service account"
-SECURITY = "violates PodSecurity"
-AND_PROFILE = " and seccompProfile.type=RuntimeDefault"
-NEAR = 0.75
-"""How alike two names have to be for one to be taken for the other."""
+_ONLY_SETTINGS = re.compile(rf"(?:{_SETTING})(?:, (?:{_SETTING}))*")
+"""Matches what level restricted says of a pod that lacks only settings. Upstream: pod-security-admission/policy."""
+SERVICE_ACCOUNT_MISSING = "error looking up service account"
+POD_SECURITY_VIOLATED = "violates PodSecurity"
+SECCOMP_CLAUSE = " and seccompProfile.type=RuntimeDefault"
+NAME_SIMILARITY = 0.75
+"""How similar two names must be to be taken for each other, from 0 to 1."""
 
 
 class StepKind(StrEnum):
-    """The kinds of steps, by which users choose among fixes."""
+    """The kinds of fix steps, by which users choose among fixes."""
 
     CREATE_SERVICE_ACCOUNT = "CreateServiceAccount"
     CREATE_PRIORITY_CLASS = "CreatePriorityClass"
@@ -57,41 +60,45 @@ class StepKind(StrEnum):
     RAISE_RESOURCE_QUOTA = "RaiseResourceQuota"
 
 
-Edit = Callable[[Writable], None]
-"""Changes the spec of a pod, which is written to."""
+SpecEdit = Callable[[Writable], None]
+"""A function that changes a pod spec in place."""
 
 
-class AroundPod(NamedTuple):
-    """An object before, None for one that is created, and after; ``more``: fields that are not read of its kind."""
+class ObjectChange(NamedTuple):
+    """The change or creation of an object other than the pod."""
 
     before: Struct | None
+    """None if the object is created."""
     after: Struct
-    more: Mapping[str, Json] = {}
+    extra_fields: Mapping[str, Json] = {}
+    """Fields of a created object that are not read for its kind."""
 
     @property
     def name(self) -> str:
         return ObjectKey.of(self.after).name  # type: ignore[arg-type]
 
 
-class Way(NamedTuple):
-    """One change of a ``kind``: ``what`` in words; ``edit``: of the pod as it is written, ``objects``: around it.
-
-    ``weakens``: the guarantee that is given up.
-    """
+class FixStep(NamedTuple):
+    """One step of a fix."""
 
     kind: StepKind
-    what: str
-    edit: Edit | None = None
-    objects: tuple[AroundPod, ...] = ()
+    summary: str
+    """The step in words."""
+    edit: SpecEdit | None = None
+    """Changes the pod spec; None if the step changes other objects."""
+    objects: tuple[ObjectChange, ...] = ()
+    """Changes of other objects."""
     weakens: str = ""
+    """The guarantee that the step gives up, empty for none."""
 
     @property
     def by(self) -> str:
+        """Return ``author`` if the step edits the pod's manifest, else ``operator``."""
         return "author" if self.edit is not None else "operator"
 
 
-class RefusedPod(NamedTuple):
-    """A pod as it is sent to the API server, and why that refuses it."""
+class DeniedPod(NamedTuple):
+    """A pod manifest that the API server denies, and its message."""
 
     cluster: Cluster
     namespace: str
@@ -100,186 +107,223 @@ class RefusedPod(NamedTuple):
 
     @property
     def spec(self) -> JsonObject:
+        """Return the spec in the manifest."""
         return object_at(self.manifest, "spec")
 
 
-def ways(refused: RefusedPod) -> Iterator[Way]:
-    """What might help against this refusal, the best first."""
-    yield from next((known(refused) for words, known in _WAYS.items() if words in refused.message), _bounds(refused))
+def suggest_steps(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield steps that might help against the denial, best first."""
+    yield from next(
+        (suggest(denied) for phrase, suggest in _SUGGESTIONS.items() if phrase in denied.message),
+        _suggest_resources(denied),
+    )
 
 
 # -- objects that are not there --------------------------------------------------------------------------------------
 
 
-def _created(made: Any, said: str = "", more: Mapping[str, Json] = {}) -> Way:
-    return Way(
-        StepKind(f"Create{type(made).__name__}"),
-        f"create {ObjectKey.of(made)}{said}",
-        objects=(AroundPod(None, made, more),),
+def _build_creation(created: Any, remark: str = "", extra_fields: Mapping[str, Json] = {}) -> FixStep:
+    """Build the step that creates an object."""
+    return FixStep(
+        StepKind(f"Create{type(created).__name__}"),
+        f"create {ObjectKey.of(created)}{remark}",
+        objects=(ObjectChange(None, created, extra_fields),),
     )
 
 
-def _namespace(refused: RefusedPod) -> Iterator[Way]:
-    yield _created(Namespace(ObjectMeta(refused.namespace)))
+def _suggest_namespace(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that creates the pod's namespace."""
+    yield _build_creation(Namespace(ObjectMeta(denied.namespace)))
 
 
-def _account(refused: RefusedPod) -> Iterator[Way]:
-    name = refused.message.rpartition('serviceaccount "')[2].partition('"')[0]
-    yield _created(ServiceAccount(ObjectMeta(name, refused.namespace)))
+def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that creates the missing ServiceAccount."""
+    name = denied.message.rpartition('serviceaccount "')[2].partition('"')[0]
+    yield _build_creation(ServiceAccount(ObjectMeta(name, denied.namespace)))
 
 
-def _priority_class(refused: RefusedPod) -> Iterator[Way]:
-    name = str(refused.spec.get("priorityClassName"))
-    known = [found.metadata.name for found in (*refused.cluster.priority_classes, *SYSTEM_CLASSES)]
-    for right in get_close_matches(name, known, n=1, cutoff=NEAR):
-        what = f"use PriorityClass {right} instead of {name}, which does not exist"
-        yield Way(StepKind.CORRECT_PRIORITY_CLASS, what, partial(_set_class, "priorityClassName", right))
+def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield steps that correct a misspelled PriorityClass or create the missing one."""
+    name = str(denied.spec.get("priorityClassName"))
+    existing_names = [found.metadata.name for found in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)]
+    for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
+        what = f"use PriorityClass {similar_name} instead of {name}, which does not exist"
+        yield FixStep(
+            StepKind.CORRECT_PRIORITY_CLASS, what, partial(_set_class_field, "priorityClassName", similar_name)
+        )
     if name.startswith(SYSTEM_PREFIX):
         return
-    yield _created(
+    yield _build_creation(
         PriorityClass(ObjectMeta(name)), ", here with value 0, which pods without a class have", {"value": 0}
     )
 
 
-def _set_class(field: str, name: str, spec: Writable) -> None:
-    """Set a field of the pod's spec that names a class."""
+def _set_class_field(field: str, name: str, spec: Writable) -> None:
+    """Set a field of the pod spec that names a class."""
     spec[field] = name
 
 
-def _runtime_class(refused: RefusedPod) -> Iterator[Way]:
-    name = str(refused.spec.get("runtimeClassName"))
-    if f'RuntimeClass "{name}" not found' in refused.message:
-        known = [found.metadata.name for found in refused.cluster.runtime_classes]
-        for right in get_close_matches(name, known, n=1, cutoff=NEAR):
-            what = f"use RuntimeClass {right} instead of {name}, which does not exist"
-            yield Way(StepKind.CORRECT_RUNTIME_CLASS, what, partial(_set_class, "runtimeClassName", right))
-        said = ", here with a handler of that name, which the container runtimes of the nodes have to know"
-        yield _created(RuntimeClass(ObjectMeta(name)), said, {"handler": name})
-    elif "Overhead" in refused.message:
-        yield Way(StepKind.DROP_OVERHEAD, "leave overhead to the RuntimeClass", _without_overhead)
+def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield steps that correct or create the RuntimeClass, or drop an overhead that conflicts with it."""
+    name = str(denied.spec.get("runtimeClassName"))
+    if f'RuntimeClass "{name}" not found' in denied.message:
+        existing_names = [found.metadata.name for found in denied.cluster.runtime_classes]
+        for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
+            what = f"use RuntimeClass {similar_name} instead of {name}, which does not exist"
+            yield FixStep(
+                StepKind.CORRECT_RUNTIME_CLASS, what, partial(_set_class_field, "runtimeClassName", similar_name)
+            )
+        remark = ", here with a handler of that name, which the container runtimes of the nodes have to know"
+        yield _build_creation(RuntimeClass(ObjectMeta(name)), remark, {"handler": name})
+    elif "Overhead" in denied.message:
+        yield FixStep(StepKind.DROP_OVERHEAD, "leave overhead to the RuntimeClass", _drop_overhead)
 
 
-def _without_overhead(spec: Writable) -> None:
+def _drop_overhead(spec: Writable) -> None:
+    """Remove the overhead from the pod spec."""
     spec.pop("overhead", None)
 
 
-def _runtime_selector(refused: RefusedPod) -> Iterator[Way]:
-    """The class's value of the label that the pod wants to have otherwise."""
-    key, _, value = refused.message.rpartition("nodeSelector[")[0].partition("nodeSelector[")[2].partition("] = ")
+def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that sets the RuntimeClass's value of the node selector label in conflict."""
+    key, _, value = denied.message.rpartition("nodeSelector[")[0].partition("nodeSelector[")[2].partition("] = ")
     value = value.partition(";")[0]
-    what = f"set nodeSelector {key}={value}, as RuntimeClass {refused.spec.get('runtimeClassName')} has it"
-    yield Way(StepKind.OTHER_NODE_SELECTOR, what, partial(_selecting, {key: value}))
+    what = f"set nodeSelector {key}={value}, as RuntimeClass {denied.spec.get('runtimeClassName')} has it"
+    yield FixStep(StepKind.OTHER_NODE_SELECTOR, what, partial(_set_node_selector, {key: value}))
 
 
-def _namespace_selector(refused: RefusedPod) -> Iterator[Way]:
-    """The values of the namespace for the labels that the pod wants to have otherwise."""
-    request = AdmissionRequest(refused.cluster, "Pod", {}, refused.namespace)
-    own: Any = refused.spec.get("nodeSelector") or {}
-    wanted = {key: value for key, value in of_namespace(request).items() if own.get(key, value) != value}
-    listed = ",".join(f"{key}={value}" for key, value in wanted.items())
-    yield Way(
-        StepKind.OTHER_NODE_SELECTOR, f"set nodeSelector {listed}, as the namespace has it", partial(_selecting, wanted)
+def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that sets the namespace's values of the node selector labels in conflict."""
+    request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
+    pod_selector: Any = denied.spec.get("nodeSelector") or {}
+    conflicting = {key: value for key, value in of_namespace(request).items() if pod_selector.get(key, value) != value}
+    listed = ",".join(f"{key}={value}" for key, value in conflicting.items())
+    yield FixStep(
+        StepKind.OTHER_NODE_SELECTOR,
+        f"set nodeSelector {listed}, as the namespace has it",
+        partial(_set_node_selector, conflicting),
     )
 
 
-def _selecting(labels: Mapping[str, str], spec: Writable) -> None:
+def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
+    """Add labels to the node selector of the pod spec."""
     spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **labels}
 
 
 # -- Pod Security ----------------------------------------------------------------------------------------------------
 
 
-def _pod_security(refused: RefusedPod) -> Iterator[Way]:
-    """The security context that the level asks for; the strictest level that admits the pod as it is."""
-    namespace = next((found for found in refused.cluster.namespaces if found.metadata.name == refused.namespace), None)
+def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the security context that the enforced level requires, and the strictest level that admits the pod as it
+    is.
+    """
+    namespace = next((found for found in denied.cluster.namespaces if found.metadata.name == denied.namespace), None)
     if namespace is None:
         return
     standard = enforced(namespace.metadata.labels)
-    if not standard.forbidden(_restricted(refused.manifest)):
-        yield _secured(refused)
+    if not standard.forbidden(_with_restricted_context(denied.manifest)):
+        yield _build_security_step(denied)
     weaker = (standard._replace(level=level) for level in reversed(LEVELS[: LEVELS.index(standard.level)]))
-    admitting = (each.level for each in weaker if not each.forbidden(refused.manifest))
-    yield from (_weakened(namespace, standard.level, level) for level in list(admitting)[:1])
+    admitting = (candidate.level for candidate in weaker if not candidate.forbidden(denied.manifest))
+    yield from (_build_weaker_level(namespace, standard.level, level) for level in list(admitting)[:1])
 
 
-def secured_as_told(refused: RefusedPod) -> Iterator[Way]:
-    """The same for a pod whose security context is not read, where the API server names all that it has to set."""
-    namespace = next((found for found in refused.cluster.namespaces if found.metadata.name == refused.namespace), None)
-    level, _, broken = refused.message.partition(f'{SECURITY} "')[2].partition(": ")
-    if not _ALL_TO_SET.fullmatch(broken):
+def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield steps for a pod whose security context is not read, if the message names all that the pod has to set."""
+    namespace = next((found for found in denied.cluster.namespaces if found.metadata.name == denied.namespace), None)
+    level, _, violations = denied.message.partition(f'{POD_SECURITY_VIOLATED} "')[2].partition(": ")
+    if not _ONLY_SETTINGS.fullmatch(violations):
         return
-    way = _secured(refused)
-    if "seccompProfile" not in broken:
-        way = way._replace(what=way.what.replace(AND_PROFILE, ""), edit=_restrict_but_profile)
-    yield way
+    step = _build_security_step(denied)
+    if "seccompProfile" not in violations:
+        step = step._replace(
+            summary=step.summary.replace(SECCOMP_CLAUSE, ""), edit=_set_restricted_context_without_seccomp
+        )
+    yield step
     if namespace is not None and level.startswith("restricted"):
-        yield _weakened(namespace, "restricted", "baseline")  # which asks for nothing of that
+        yield _build_weaker_level(namespace, "restricted", "baseline")  # which asks for nothing of that
 
 
-def _secured(refused: RefusedPod) -> Way:
-    names = ", ".join(str(container.get("name", "")) for container in _containers(refused.spec))
-    of_each = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
-    what = f"set securityContext: runAsNonRoot=true{AND_PROFILE} of the pod, {of_each}"
-    return Way(StepKind.SET_SECURITY_CONTEXT, f"{what} (the image has to run as a user other than root)", _restrict)
+def _build_security_step(denied: DeniedPod) -> FixStep:
+    """Build the step that sets the security context of level restricted."""
+    names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
+    container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
+    what = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"
+    return FixStep(
+        StepKind.SET_SECURITY_CONTEXT,
+        f"{what} (the image has to run as a user other than root)",
+        _set_restricted_context,
+    )
 
 
-def _restricted(manifest: JsonObject) -> JsonObject:
+def _with_restricted_context(manifest: JsonObject) -> JsonObject:
+    """Return the manifest with the security context of level restricted."""
     changed: Writable = copy.deepcopy(dict(manifest))
-    _restrict(changed.setdefault("spec", {}))
+    _set_restricted_context(changed.setdefault("spec", {}))
     return changed
 
 
-def _weakened(namespace: Namespace, before: str, level: str) -> Way:
+def _build_weaker_level(namespace: Namespace, before: str, level: str) -> FixStep:
+    """Build the step that enforces a weaker Pod Security level in the namespace."""
     meta = namespace.metadata
     after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
     what = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
     weakens = f"all pods of namespace {meta.name} may do what {before} forbids"
-    return Way(StepKind.ENFORCE_LESS, what, objects=(AroundPod(namespace, after),), weakens=weakens)
+    return FixStep(StepKind.ENFORCE_LESS, what, objects=(ObjectChange(namespace, after),), weakens=weakens)
 
 
-def _restrict(spec: Writable) -> None:
-    _restrict_but_profile(spec)
+def _set_restricted_context(spec: Writable) -> None:
+    """Set the security context of level restricted in the pod spec."""
+    _set_restricted_context_without_seccomp(spec)
     spec["securityContext"].setdefault("seccompProfile", {"type": "RuntimeDefault"})
 
 
-def _restrict_but_profile(spec: Writable) -> None:
+def _set_restricted_context_without_seccomp(spec: Writable) -> None:
+    """Set the security context of level restricted except for the seccomp profile."""
     spec.setdefault("securityContext", {})["runAsNonRoot"] = True
-    for container in _containers(spec):
+    for container in _list_containers(spec):
         context: Writable = container.setdefault("securityContext", {})
         context["allowPrivilegeEscalation"] = False
         context.setdefault("capabilities", {})["drop"] = ["ALL"]
 
 
-def _containers(spec: JsonObject) -> list[Writable]:
-    found: list[Writable] = []
+def _list_containers(spec: JsonObject) -> list[Writable]:
+    """Return the containers and init containers of a pod spec."""
+    containers: list[Writable] = []
     for part in ("containers", "initContainers"):
-        found += spec.get(part) or []  # type: ignore[arg-type]
-    return found
+        containers += spec.get(part) or []  # type: ignore[arg-type]
+    return containers
 
 
 # -- LimitRanges -----------------------------------------------------------------------------------------------------
 
 
-def _bounds(refused: RefusedPod) -> Iterator[Way]:
-    """The requests and limits nearest to those that are written which all LimitRanges allow."""
-    amounts = find_allowed_resources(refused.cluster, refused.namespace, refused.manifest)
-    if amounts:
-        yield Way(StepKind.OTHER_RESOURCES, ", ".join(amount.description for amount in amounts), partial(_set, amounts))
+def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield the step that sets the closest requests and limits that all LimitRanges allow."""
+    settings = find_allowed_resources(denied.cluster, denied.namespace, denied.manifest)
+    if settings:
+        yield FixStep(
+            StepKind.OTHER_RESOURCES,
+            ", ".join(amount.description for amount in settings),
+            partial(_set_resources, settings),
+        )
 
 
-def _set(amounts: list[ResourceSetting], spec: Writable) -> None:
-    for amount in amounts:
-        container = next(c for c in _containers(spec) if c.get("name") == amount.container)
-        container.setdefault("resources", {}).setdefault(amount.part, {})[amount.resource] = amount.amount
+def _set_resources(settings: list[ResourceSetting], spec: Writable) -> None:
+    """Set requests and limits in the pod spec."""
+    for setting in settings:
+        container = next(c for c in _list_containers(spec) if c.get("name") == setting.container)
+        container.setdefault("resources", {}).setdefault(setting.part, {})[setting.resource] = setting.amount
 
 
-_WAYS: Mapping[str, Callable[[RefusedPod], Iterator[Way]]] = {
-    NO_ACCOUNT: _account,
-    "conflict: runtimeClass.scheduling.nodeSelector": _runtime_selector,
-    "conflicts with its namespace node label selector": _namespace_selector,
-    'namespaces "': _namespace,
-    "pod rejected: Pod": _runtime_class,
-    "no PriorityClass with name": _priority_class,
-    "pod rejected: RuntimeClass": _runtime_class,
-    SECURITY: _pod_security,
+_SUGGESTIONS: Mapping[str, Callable[[DeniedPod], Iterator[FixStep]]] = {
+    SERVICE_ACCOUNT_MISSING: _suggest_service_account,
+    "conflict: runtimeClass.scheduling.nodeSelector": _suggest_runtime_selector,
+    "conflicts with its namespace node label selector": _suggest_namespace_selector,
+    'namespaces "': _suggest_namespace,
+    "pod rejected: Pod": _suggest_runtime_class,
+    "no PriorityClass with name": _suggest_priority_class,
+    "pod rejected: RuntimeClass": _suggest_runtime_class,
+    POD_SECURITY_VIOLATED: _suggest_pod_security,
 }
+"""Phrase of a denial message -> function that suggests steps."""

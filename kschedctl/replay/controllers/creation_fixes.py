@@ -1,4 +1,4 @@
-"""What lets pods be created that the API server refuses: each fix is replayed through admission and scheduling."""
+"""Fixes that let denied pods be created; each fix is replayed through admission and scheduling."""
 
 from __future__ import annotations
 
@@ -23,270 +23,297 @@ from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.creation_fix_steps import AroundPod, RefusedPod, StepKind, Way, ways
+from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, ObjectChange, StepKind, suggest_steps
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import json_patch, of_template, plain, strategic_patch
 from kschedctl.reports.not_created import CreationFix
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.scheduler import Scheduler
 
-LITTLE = {"cpu": "1m", "memory": "1Mi"}
-"""An amount for who has to say some."""
-MOST_WAYS, MOST_FIXES = 6, 4
+SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
+"""Amounts for containers that must set some amount."""
+MAX_STEPS, MAX_FIXES = 6, 4
 """Changes in a fix, and fixes."""
-ROLLED_OUT = frozenset({"Deployment", "DaemonSet", "StatefulSet"})
-"""Kinds that replace the pods that they have when their template changes."""
-ADDED_ANEW = frozenset({"Job", "Pod"})
-"""Kinds whose template cannot be patched where they are."""
+ROLLED_OUT_KINDS = frozenset({"Deployment", "DaemonSet", "StatefulSet"})
+"""Kinds that replace their pods when the template changes."""
+UNPATCHABLE_KINDS = frozenset({"Job", "Pod"})
+"""Kinds whose template cannot be patched in place."""
 
 
-class CreationReplay(NamedTuple):
-    """What the API server says to the pods that are missing: ``words`` where it refuses some.
+class CreationAttempt(NamedTuple):
+    """The answer of the API server to the creation of missing pods."""
 
-    ``created``: one of them as it would be stored but for quotas, with the quotas that count it.
-    """
+    denials: Sequence[str]
+    """Denial messages if some pods are denied."""
+    stored: AdmissionRequest | None
+    """One pod as it would be stored if there were no quotas, with the quotas that count it; None if it is denied."""
 
-    words: Sequence[str]
-    created: AdmissionRequest | None
 
-
-class Mended(msgspec.Struct, frozen=True):
-    """A pod as it is sent, the cluster and what is left of the quotas, after some changes."""
+class FixState(msgspec.Struct, frozen=True):
+    """A pod manifest, the cluster and its remaining quotas after some steps of a fix."""
 
     cluster: Cluster
     quotas: tuple[ResourceQuota, ...]
     manifest: JsonObject
-    ways: tuple[Way, ...] = ()
+    steps: tuple[FixStep, ...] = ()
 
-    def after(self, way: Way) -> Mended:
+    def apply(self, step: FixStep) -> FixState:
+        """Return the state after one more step."""
         manifest: Writable = copy.deepcopy(dict(self.manifest))
-        if way.edit is not None:
-            way.edit(manifest.setdefault("spec", {}))
-        around = {type(o.after).__name__: [o.after] for o in way.objects if not isinstance(o.after, ResourceQuota)}
-        cluster = self.cluster.with_objects(around) if around else self.cluster
-        return Mended(cluster, raised_by(way, self.quotas), manifest, (*self.ways, way))
+        if step.edit is not None:
+            step.edit(manifest.setdefault("spec", {}))
+        objects_by_kind = {
+            type(o.after).__name__: [o.after] for o in step.objects if not isinstance(o.after, ResourceQuota)
+        }
+        cluster = self.cluster.with_objects(objects_by_kind) if objects_by_kind else self.cluster
+        return FixState(cluster, raise_quotas(step, self.quotas), manifest, (*self.steps, step))
 
 
-def raised_by(way: Way, quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
-    """Quotas of a namespace once they were raised, and their controller has seen that."""
-    hard = {o.after.metadata.name: o.after.spec.hard for o in way.objects if isinstance(o.after, ResourceQuota)}
-    return tuple(_holding(quota, hard.get(quota.metadata.name, {})) for quota in quotas)
+def raise_quotas(step: FixStep, quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
+    """Return the quotas of a namespace after a step raised them and their controller updated the status."""
+    hard = {o.after.metadata.name: o.after.spec.hard for o in step.objects if isinstance(o.after, ResourceQuota)}
+    return tuple(_with_hard_limits(quota, hard.get(quota.metadata.name, {})) for quota in quotas)
 
 
-def _holding(quota: ResourceQuota, hard: Mapping[str, Any]) -> ResourceQuota:
-    known = {name: amount for name, amount in hard.items() if name in quota.status.hard}
-    return replace(quota, status=ResourceQuotaStatus({**quota.status.hard, **known}, quota.status.used))
+def _with_hard_limits(quota: ResourceQuota, hard: Mapping[str, Any]) -> ResourceQuota:
+    """Return the quota with these amounts in its status, as far as it limits the resources."""
+    limited = {name: amount for name, amount in hard.items() if name in quota.status.hard}
+    return replace(quota, status=ResourceQuotaStatus({**quota.status.hard, **limited}, quota.status.used))
 
 
 @dataclass(frozen=True, eq=False)
 class MissingPods:
-    """So many pods of a workload that are refused, and those that are ``kept``.
-
-    ``document``: the workload as it is written, where it is; ``scheduler``: of the cluster.
-    """
+    """The denied pods of a workload, for which fixes are searched."""
 
     cluster: Cluster
     owner: Owner
     workload: Struct | None
-    number: int
+    count: int
     kept: int
+    """How many pods the workload keeps."""
     document: JsonObject | None
+    """The workload's manifest, if that is known."""
     scheduler: Callable[[], Scheduler]
+    """Returns a scheduler of the cluster."""
 
-    def fixes(self, start: Mended, ask: Callable[[Mended], CreationReplay]) -> Iterator[CreationFix]:
-        """What lets all of them be created, the best first; with what scheduling says then, where it refuses them."""
-        for mended, created in islice(self._mended(start, ask), MOST_FIXES):
-            if mended.ways and created is not None:
-                yield self._fix(mended, created)
+    def find_fixes(self, start: FixState, replay: Callable[[FixState], CreationAttempt]) -> Iterator[CreationFix]:
+        """Yield the fixes that let all missing pods be created, best first, with the scheduler's answer for them."""
+        for state, stored in islice(self._iter_fixed_states(start, replay), MAX_FIXES):
+            if state.steps and stored is not None:
+                yield self._build_fix(state, stored)
 
-    def _mended(
-        self, state: Mended, ask: Callable[[Mended], CreationReplay]
-    ) -> Iterator[tuple[Mended, AdmissionRequest | None]]:
-        answer = ask(state)
-        if not answer.words:
-            yield state, answer.created
-        elif len(state.ways) < MOST_WAYS:
-            refused = RefusedPod(state.cluster, self.owner.namespace, state.manifest, answer.words[0])
-            known = ways(refused) if answer.created is None else _of_quotas(answer.created, self.number)
-            for way in known:
-                after = state.after(way)
-                if (after.cluster, after.quotas, after.manifest) != (state.cluster, state.quotas, state.manifest):
-                    yield from self._mended(after, ask)
+    def _iter_fixed_states(
+        self, state: FixState, replay: Callable[[FixState], CreationAttempt]
+    ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
+        """Yield the states, reached by at most MAX_STEPS steps, in which all missing pods are created."""
+        attempt = replay(state)
+        if not attempt.denials:
+            yield state, attempt.stored
+        elif len(state.steps) < MAX_STEPS:
+            denied_pod = DeniedPod(state.cluster, self.owner.namespace, state.manifest, attempt.denials[0])
+            steps = (
+                suggest_steps(denied_pod)
+                if attempt.stored is None
+                else _suggest_quota_steps(attempt.stored, self.count)
+            )
+            for step in steps:
+                next_state = state.apply(step)
+                if (next_state.cluster, next_state.quotas, next_state.manifest) != (
+                    state.cluster,
+                    state.quotas,
+                    state.manifest,
+                ):
+                    yield from self._iter_fixed_states(next_state, replay)
 
     @cached_property
-    def _top(self) -> Owner:
-        """The Deployment behind a ReplicaSet of the cluster, whose template people write."""
+    def _editable_owner(self) -> Owner:
+        """The workload whose template users write: the Deployment behind a ReplicaSet, else the owner."""
         owner = self.owner
         sets = self.cluster.in_namespace("replica_sets", owner.namespace) if owner.kind == "ReplicaSet" else ()
-        controllers = (find_controller(found.metadata) for found in sets if found.metadata.name == owner.name)
-        by = next(controllers, None)
-        return Owner(by.kind, owner.namespace, by.name) if by is not None else owner
+        controllers = (
+            find_controller(replica_set.metadata) for replica_set in sets if replica_set.metadata.name == owner.name
+        )
+        reference = next(controllers, None)
+        return Owner(reference.kind, owner.namespace, reference.name) if reference is not None else owner
 
     @cached_property
-    def _stored(self) -> JsonObject | None:
-        """The workload as it was read; None where it is not there, or not read."""
-        owner = self._top
-        there = self.cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
-        found: Struct | None = next((obj for obj in there if obj.metadata.name == owner.name), None)
-        return None if found is None else {"kind": owner.kind, **plain(found)}
+    def _stored_manifest(self) -> JsonObject | None:
+        """The workload as it was read; None if the cluster does not have it or it was not read."""
+        owner = self._editable_owner
+        candidates = self.cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+        workload: Struct | None = next((obj for obj in candidates if obj.metadata.name == owner.name), None)
+        return None if workload is None else {"kind": owner.kind, **plain(workload)}
 
     @cached_property
-    def _with_claims(self) -> Scheduler:
-        """The scheduler of the cluster, with the claims that are made for the pods."""
+    def _scheduler_with_claims(self) -> Scheduler:
+        """Return a scheduler of the cluster with the claims that are created for the pods."""
         workload = self.workload
         if isinstance(workload, StatefulSet) and workload.spec.volume_claim_templates:
             return Scheduler(create(self.cluster, [workload], include_denied=True).apply_to(self.cluster))
         return self.scheduler()
 
-    def _fix(self, mended: Mended, created: AdmissionRequest) -> CreationFix:
-        by_author = [way for way in mended.ways if way.edit is not None]
-        objects = [change for way in mended.ways for change in way.objects]
-        top, before = self._top, self.document or self._stored or {}
-        after = _edited(top.kind, before, by_author) if before else before
-        patch = strategic_patch(_pod(top.kind, before), _pod(top.kind, after))
-        owner_patch = {} if any(map(_is_guessed, by_author)) or not patch else of_template(top.kind, patch)
-        opens, then = _scheduled(self._with_claims, created)
+    def _build_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
+        """Build the report of a fix, with its commands, patches and the nodes that become feasible."""
+        author_steps = [way for way in state.steps if way.edit is not None]
+        objects = [change for way in state.steps for change in way.objects]
+        owner, before = self._editable_owner, self.document or self._stored_manifest or {}
+        after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
+        patch = strategic_patch(_extract_pod(owner.kind, before), _extract_pod(owner.kind, after))
+        owner_patch = (
+            {} if any(map(_has_guessed_amounts, author_steps)) or not patch else of_template(owner.kind, patch)
+        )
+        opens, then = _try_scheduling(self._scheduler_with_claims, stored)
         return CreationFix(
-            what=", and ".join(way.what for way in mended.ways),
-            commands=(*map(_command, objects), *self._commands(owner_patch)),
-            by="operator" if any(way.by == "operator" for way in mended.ways) else "author",
-            kinds=tuple(way.kind for way in mended.ways),
-            weakens="; ".join(way.weakens for way in mended.ways if way.weakens),
+            what=", and ".join(way.summary for way in state.steps),
+            commands=(*map(_render_command, objects), *self._patch_commands(owner_patch)),
+            by="operator" if any(way.by == "operator" for way in state.steps) else "author",
+            kinds=tuple(way.kind for way in state.steps),
+            weakens="; ".join(way.weakens for way in state.steps if way.weakens),
             then=then,
             opens=opens,
-            changes=(*map(_change, objects), *([self._written(before, after)] if patch else ())),
-            owner=str(top) if owner_patch else "",
+            changes=(*map(_describe_change, objects), *([self._describe_patch(before, after)] if patch else ())),
+            owner=str(owner) if owner_patch else "",
             owner_patch=dict(owner_patch),
-            restarts=self.kept if patch and top.kind in ROLLED_OUT else 0,
+            restarts=self.kept if patch and owner.kind in ROLLED_OUT_KINDS else 0,
         )
 
-    def _commands(self, patch: JsonObject) -> Iterator[str]:
-        """What the author types; nothing for a manifest that is not applied yet."""
-        if patch and self._stored is not None and self._top.kind not in ADDED_ANEW:
-            key = ObjectKey(*self._top)
+    def _patch_commands(self, patch: JsonObject) -> Iterator[str]:
+        """Yield the command that patches the workload, unless its manifest is not applied yet."""
+        if patch and self._stored_manifest is not None and self._editable_owner.kind not in UNPATCHABLE_KINDS:
+            key = ObjectKey(*self._editable_owner)
             yield kubectl.run("patch", *kubectl.named(key), "--type", "strategic", "-p", kubectl.compact(patch))
 
-    def _written(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:
-        kind, namespace, name = self._top
+    def _describe_patch(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:
+        """Return the change of the workload in the form of ``Remedy.changes``."""
+        kind, namespace, name = self._editable_owner
         operations = list(json_patch(dict(before), dict(after)))
         return {"kind": kind, "namespace": namespace, "name": name, "patch": operations}
 
 
-def _pod(kind: str, document: JsonObject) -> JsonObject:
+def _extract_pod(kind: str, document: JsonObject) -> JsonObject:
+    """Return the pod spec in a workload's manifest, as a document with ``spec``."""
     return {"spec": object_at(document, *TEMPLATES.get(kind, IN_SPEC), "spec")}
 
 
-def _edited(kind: str, document: JsonObject, by_author: Sequence[Way]) -> JsonObject:
-    """The workload with the edits of its pod."""
+def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) -> JsonObject:
+    """Return the workload's manifest with the pod spec changed by the steps."""
     edited: Any = copy.deepcopy(dict(document))
     spec: Any = edited
     for part in (*TEMPLATES.get(kind, IN_SPEC), "spec"):
         spec = spec.setdefault(part, {})
-    for way in by_author:
+    for way in steps:
         assert way.edit is not None
         way.edit(spec)
-    found: JsonObject = edited
-    return found
+    result: JsonObject = edited
+    return result
 
 
-def _command(change: AroundPod) -> str:
+def _render_command(change: ObjectChange) -> str:
+    """Return the kubectl command that creates or patches an object."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
-        return kubectl.apply({**kubectl.manifest(key, change.after), **change.more})
+        return kubectl.apply({**kubectl.manifest(key, change.after), **change.extra_fields})
     return kubectl.patch(key, kubectl.merged(change.before, change.after))
 
 
-def around_fix(way: Way) -> CreationFix:
-    """The fix that changes nothing but what is around the pods."""
+def build_object_fix(step: FixStep) -> CreationFix:
+    """Build the fix that consists of one step which changes objects but no pod spec."""
     return CreationFix(
-        what=way.what,
-        commands=tuple(map(_command, way.objects)),
-        by=way.by,
-        kinds=(way.kind,),
-        weakens=way.weakens,
-        changes=tuple(map(_change, way.objects)),
+        what=step.summary,
+        commands=tuple(map(_render_command, step.objects)),
+        by=step.by,
+        kinds=(step.kind,),
+        weakens=step.weakens,
+        changes=tuple(map(_describe_change, step.objects)),
     )
 
 
-def _change(change: AroundPod) -> dict[str, Json]:
-    """In the form of ``Remedy.changes``."""
+def _describe_change(change: ObjectChange) -> dict[str, Json]:
+    """Return the change of an object in the form of ``Remedy.changes``."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
-        return {"create": {**kubectl.manifest(key, change.after), **change.more}}
-    named = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
-    return {**named, "patch": list(json_patch(plain(change.before), plain(change.after)))}
+        return {"create": {**kubectl.manifest(key, change.after), **change.extra_fields}}
+    identity = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
+    return {**identity, "patch": list(json_patch(plain(change.before), plain(change.after)))}
 
 
 # -- quotas ----------------------------------------------------------------------------------------------------------
 
 
-def _of_quotas(created: AdmissionRequest, missing: int) -> Iterator[Way]:
-    """What a quota wants said is said; of what is left the quotas get as much more as is lacking."""
-    if said := resource_quota.not_said(created):
-        yield Way(StepKind.SET_RESOURCES, f"set {'; '.join(said)}", partial(_say, said))
+def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
+    """Yield the step that sets amounts which a quota requires, or else raises the quotas for the missing pods."""
+    if unset_resources := resource_quota.not_said(stored):
+        yield FixStep(
+            StepKind.SET_RESOURCES, f"set {'; '.join(unset_resources)}", partial(_set_small_amounts, unset_resources)
+        )
         return
-    yield from raising(created, missing)
+    yield from suggest_quota_raise(stored, count)
 
 
-def raising(created: AdmissionRequest, missing: int) -> Iterator[Way]:
-    """The quotas raised by what they lack for so many more such pods; nothing where they lack nothing."""
-    raised = resource_quota.raised(created, missing)
+def suggest_quota_raise(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
+    """Yield the step that raises quotas for ``count`` more pods, if they lack anything."""
+    raised = resource_quota.raised(stored, count)
     if raised:
-        yield _raise_to(created, raised)
+        yield _build_quota_raise(stored, raised)
 
 
-def for_claims(claims: Sequence[AdmissionRequest], missing: Sequence[int]) -> Way | None:
-    """The quotas raised by what they lack for so many of each of the claims; None where they lack nothing."""
+def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Sequence[int]) -> FixStep | None:
+    """Return the step that raises quotas for so many of each of the claims, or None if they lack nothing."""
     hard: dict[str, dict[str, str]] = {}
     quotas = claims[0].quotas if claims else ()
-    for claim, number in zip(claims, missing, strict=True):
-        raised = resource_quota.raised(dataclasses.replace(claim, quotas=quotas), number)
+    for claim, count in zip(claims, counts, strict=True):
+        raised = resource_quota.raised(dataclasses.replace(claim, quotas=quotas), count)
         hard |= {name: {**hard.get(name, {}), **amounts} for name, amounts in raised.items()}
-        holding = [_holding(quota, raised.get(quota.metadata.name, {})) for quota in quotas]
-        quotas = resource_quota.charged(dataclasses.replace(claim, quotas=holding), number)
-    return _raise_to(claims[0], hard) if hard else None
+        raised_quotas = [_with_hard_limits(quota, raised.get(quota.metadata.name, {})) for quota in quotas]
+        quotas = resource_quota.charged(dataclasses.replace(claim, quotas=raised_quotas), count)
+    return _build_quota_raise(claims[0], hard) if hard else None
 
 
-def _raise_to(created: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> Way:
-    found = {q.metadata.name: q for q in created.cluster.in_namespace("resource_quotas", created.namespace)}
-    changes = tuple(AroundPod(found[name], _raised(found[name], hard)) for name, hard in raised.items())
-    listed = (f"ResourceQuota {name} to {_listed(hard)}" for name, hard in raised.items())
-    return Way(StepKind.RAISE_RESOURCE_QUOTA, f"raise {' and '.join(listed)}", objects=changes)
+def _build_quota_raise(request: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> FixStep:
+    """Build the step that raises quotas to the given hard amounts."""
+    quotas = {q.metadata.name: q for q in request.cluster.in_namespace("resource_quotas", request.namespace)}
+    changes = tuple(ObjectChange(quotas[name], _with_hard(quotas[name], hard)) for name, hard in raised.items())
+    listed = (f"ResourceQuota {name} to {_list_amounts(hard)}" for name, hard in raised.items())
+    return FixStep(StepKind.RAISE_RESOURCE_QUOTA, f"raise {' and '.join(listed)}", objects=changes)
 
 
-def _raised(quota: ResourceQuota, hard: dict[str, str]) -> ResourceQuota:
+def _with_hard(quota: ResourceQuota, hard: dict[str, str]) -> ResourceQuota:
+    """Return the quota with these amounts in its spec."""
     return replace(quota, spec=replace(quota.spec, hard={**quota.spec.hard, **dict(sorted(hard.items()))}))
 
 
-def _listed(hard: dict[str, str]) -> str:
+def _list_amounts(hard: dict[str, str]) -> str:
+    """Return amounts as ``cpu=1,memory=2Gi``."""
     return ", ".join(f"{name}={amount}" for name, amount in sorted(hard.items()))
 
 
-def _say(said: Sequence[str], spec: Writable) -> None:
-    """A little of what the containers do not say; as much as they request, or are limited to, where they say that."""
-    for name in (message.partition(" ")[0] for message in said):
+def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
+    """Set the resources that a quota requires: to the request or limit that the container sets, else to a small
+    amount.
+    """
+    for name in (message.partition(" ")[0] for message in unset_resources):
         part, _, resource = name.rpartition(".")
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
             resources = container.setdefault("resources", {})
-            other = "limits" if part != "limits" else "requests"
-            amount = (resources.get(other) or {}).get(resource, LITTLE[resource])
+            opposite = "limits" if part != "limits" else "requests"
+            amount = (resources.get(opposite) or {}).get(resource, SMALL_AMOUNTS[resource])
             resources.setdefault(part or "requests", {}).setdefault(resource, amount)
 
 
-def _is_guessed(way: Way) -> bool:
-    """Whether nobody knows the amounts that it sets."""
-    return isinstance(way.edit, partial) and way.edit.func is _say
+def _has_guessed_amounts(step: FixStep) -> bool:
+    """Return whether the step sets amounts that are only guessed."""
+    return isinstance(step.edit, partial) and step.edit.func is _set_small_amounts
 
 
 # -- scheduling ------------------------------------------------------------------------------------------------------
 
 
-def _scheduled(scheduler: Scheduler, created: AdmissionRequest) -> tuple[tuple[str, ...], str]:
-    """The nodes on which one of the pods fits once it is created, or what kube-scheduler says; of no node nothing."""
+def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> tuple[tuple[str, ...], str]:
+    """Return the nodes that are feasible for a created pod, or kube-scheduler's message if there are none."""
     view = scheduler.view
     if not len(view.nodes):
         return (), ""
-    document = {"apiVersion": "v1", "kind": "Pod", "metadata": created.obj["metadata"], "spec": created.spec}
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": stored.obj["metadata"], "spec": stored.spec}
     pod: Any = convert(document)
     pod = view.admitted(view.stored(pod))
     framework = scheduler.framework(pod.spec.scheduler_name)

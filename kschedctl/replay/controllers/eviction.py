@@ -29,21 +29,21 @@ MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which evictions d
 
 
 class Evictions:
-    """The budgets of a simulation, and how many healthy pods each has. Pods are positions."""
+    """The PodDisruptionBudgets of a simulation and their disruptions left, with pods as positions."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         pdbs = simulation.view.objects.of("PodDisruptionBudget")
-        self._budgets = {key_of(pdb): _with_status(pdb, simulation) for pdb in pdbs}
+        self._budgets = {key_of(pdb): _compute_status(pdb, simulation) for pdb in pdbs}
         self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
 
-    def budgets_of(self, position: Position) -> tuple[str, ...]:
-        """The budgets that select a pod, as ``namespace/name``."""
+    def find_budgets(self, position: Position) -> tuple[str, ...]:
+        """Return the budgets that select a pod, as ``namespace/name``."""
         return self.simulation.budgets.selecting(position)
 
-    def refusal(self, position: Position) -> str:
-        """Why a pod may not be evicted, empty if it may."""
-        budgets = () if self._is_free(position) else self.budgets_of(position)
+    def find_denial(self, position: Position) -> str:
+        """Return why the eviction API denies the eviction of a pod, or an empty string."""
+        budgets = () if self._ignores_budgets(position) else self.find_budgets(position)
         if len(budgets) > 1:
             return f"{MORE_THAN_ONE}: {', '.join(budgets)}"
         if not budgets:
@@ -51,7 +51,7 @@ class Evictions:
         pdb, spare = self._budgets[budgets[0]], self._spare[budgets[0]]
         desired = pdb.status.desired_healthy
         healthy = desired + spare
-        if not _ready(self._pod(position)) and (_always(pdb) or healthy >= desired > 0):
+        if not _is_ready(self._pod_at(position)) and (_always_allows_unhealthy(pdb) or healthy >= desired > 0):
             return ""
         if pdb.status.observed_generation < pdb.metadata.generation:
             return f"PodDisruptionBudget {budgets[0]} was changed, and its status does not tell of that yet"
@@ -64,7 +64,7 @@ class Evictions:
 
     def unhealthy_pods(self, position: Position) -> tuple[str, ...]:
         """Return the keys of the unhealthy pods that use up the budgets of a pod."""
-        budgets = self.budgets_of(position)
+        budgets = self.find_budgets(position)
         return tuple(key for budget in budgets for key in list_unhealthy_keys(self._unevicted_pods(budget)))
 
     def _unevicted_pods(self, budget: str) -> list[Pod]:
@@ -76,62 +76,72 @@ class Evictions:
         return [view.pods.objects[position] for position in positions]
 
     def evict(self, position: Position) -> None:
-        """Take a pod off its node."""
+        """Evict a pod and take it off its node."""
         self.simulation.take_down([position])
-        self.spend(position)
+        self.count_eviction(position)
 
-    def spend(self, position: Position) -> None:
-        """Count a pod's eviction for its budgets; what was not healthy does not count."""
-        if not self._is_free(position) and _ready(self._pod(position)):
+    def count_eviction(self, position: Position) -> None:
+        """Count a pod's eviction for its budgets, unless the pod was not healthy."""
+        if not self._ignores_budgets(position) and _is_ready(self._pod_at(position)):
             self.simulation.budgets.gone([position])
-            self.count([position], -1)
+            self.change_allowed([position], -1)
 
-    def take_back(self, position: Position, *, runs: bool) -> None:
-        """The pod was never evicted; ``runs``: its successor counts by now."""
-        spent = not self._is_free(position) and _ready(self._pod(position))
+    def undo_eviction(self, position: Position, *, runs: bool) -> None:
+        """Undo the counting of an eviction that never happened. ``runs``: the successor is counted already."""
+        spent = not self._ignores_budgets(position) and _is_ready(self._pod_at(position))
         if spent and not runs:
-            self.back(position)
+            self.count_recovery(position)
         elif runs and not spent:
             self.simulation.budgets.gone([position])
-            self.count([position], -1)
+            self.change_allowed([position], -1)
 
-    def back(self, position: Position) -> None:
-        """A pod's successor runs."""
+    def count_recovery(self, position: Position) -> None:
+        """Count a pod's successor as healthy."""
         self.simulation.budgets.back([position])
-        self.count([position], 1)
+        self.change_allowed([position], 1)
 
-    def count(self, positions: Iterable[Position], by: int) -> None:
-        """Count so many healthy pods more for the budgets of each of these pods."""
+    def change_allowed(self, positions: Iterable[Position], by: int) -> None:
+        """Change the allowed disruptions of all budgets of these pods."""
         for position in positions:
-            for budget in self.budgets_of(position):
+            for budget in self.find_budgets(position):
                 self._spare[budget] += by
 
-    def _pod(self, position: Position) -> Pod:
+    def _pod_at(self, position: Position) -> Pod:
+        """Return the pod at a position."""
         return self.simulation.view.pods.objects[position]
 
-    def _is_free(self, position: Position) -> bool:
-        """Whether no budget is asked: the pod goes already, or does not run yet."""
-        pod = self._pod(position)
+    def _ignores_budgets(self, position: Position) -> bool:
+        """Return whether budgets do not matter: the pod is being deleted or does not run yet."""
+        pod = self._pod_at(position)
         return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Pending"
 
 
-def _with_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
-    """The budget; one that is new gets the status that the disruption controller would give it.
+def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
+    """Return the budget with the status that the disruption controller would set, if it is new.
 
-    Of the workloads that it covers all pods are there, for all that can be seen, but for those that are being deleted
-    and have no node. Raises InputError.
+    All pods of the covered workloads count, except for pods that are being deleted and have no node. Raises InputError.
     """
-    least, most_away = pdb.spec.min_available, pdb.spec.max_unavailable
-    if pdb.metadata.uid or pdb.status != PodDisruptionBudgetStatus() or (least is None and most_away is None):
+    min_available, max_unavailable = pdb.spec.min_available, pdb.spec.max_unavailable
+    if (
+        pdb.metadata.uid
+        or pdb.status != PodDisruptionBudgetStatus()
+        or (min_available is None and max_unavailable is None)
+    ):
         return pdb
     view = simulation.view
     covered = simulation.budgets.selected(key_of(pdb))[view.pods.info]
     positions = np.flatnonzero(covered & ((view.node >= 0) | ~view.pods.terminating[view.pods.info])).tolist()
     pods = [view.pods.objects[position] for position in positions]
-    healthy = sum(pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _ready(pod) for pod in pods)
+    healthy = sum(
+        pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _is_ready(pod) for pod in pods
+    )
     try:
-        away = resolve_share(most_away or 0, len(pods), round_up=True)
-        desired = resolve_share(least or 0, len(pods), round_up=True) if most_away is None else max(len(pods) - away, 0)
+        unavailable = resolve_share(max_unavailable or 0, len(pods), round_up=True)
+        desired = (
+            resolve_share(min_available or 0, len(pods), round_up=True)
+            if max_unavailable is None
+            else max(len(pods) - unavailable, 0)
+        )
     except InputError as error:
         raise InputError(error.what, where=f"PodDisruptionBudget {key_of(pdb)}") from None
     allowed = max(healthy - desired, 0) if pods else 0
@@ -139,12 +149,13 @@ def _with_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisrupt
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
 
 
-def _ready(pod: Pod) -> bool:
-    """Whether a pod is ready by its condition; one whose condition nobody knows counts as ready."""
+def _is_ready(pod: Pod) -> bool:
+    """Return whether a pod is ready. A pod without the condition counts as ready."""
     return all(c.status == "True" for c in pod.status.conditions if c.type == "Ready")
 
 
-def _always(pdb: PodDisruptionBudget) -> bool:
+def _always_allows_unhealthy(pdb: PodDisruptionBudget) -> bool:
+    """Return whether the budget always allows the eviction of unhealthy pods."""
     return pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
 
 
@@ -153,12 +164,16 @@ JOB_WOULD_FAIL = "their Job allows no more failed pods (backoffLimit)"
 
 
 def is_of_job(pod: Pod) -> bool:
+    """Return whether a Job controls the pod."""
     owner = find_controller(pod.metadata)
     return owner is not None and owner.kind == "Job"
 
 
 def job_would_fail(pod: Pod, objects: ClusterObjects) -> bool:
-    """Whether the pod's Job ends with its eviction; not, where there is no such Job."""
+    """Return whether the pod's Job fails for good when one more of its pods fails, as by eviction.
+
+    A podFailurePolicy that ignores such pods is not read, so such a Job counts as failing.
+    """
     owner = find_controller(pod.metadata)
     if owner is None or owner.kind != "Job":
         return False
@@ -169,16 +184,16 @@ def job_would_fail(pod: Pod, objects: ClusterObjects) -> bool:
     return (job.status.failed or 0) >= limit
 
 
-EVICTED_AT = "2000-01-01T00:00:00Z"
-"""Whether a pod is being deleted is asked, not since when."""
+DELETION_TIME = "2000-01-01T00:00:00Z"
+"""A deletion time for evicted pods, of which only the existence matters."""
 
 
-Names = frozenset[tuple[str, str]]
+ObjectNames = frozenset[tuple[str, str]]
 """Namespaces and names of objects."""
 
 
-def patient_jobs(cluster: Cluster) -> Names:
-    """The Jobs that create a pod only when the one before it is gone."""
+def find_jobs_that_wait(cluster: Cluster) -> ObjectNames:
+    """Return the Jobs that create a replacement only after the old pod is gone."""
     return frozenset(
         (job.metadata.namespace, job.metadata.name)
         for job in cluster.jobs
@@ -186,25 +201,29 @@ def patient_jobs(cluster: Cluster) -> Names:
     )
 
 
-def terminates_slowly(pod: Pod, patient: Names, grace: int | None = None) -> bool:
-    """Whether a pod may still be there when the one in its place is scheduled.
+def terminates_beside_replacement(pod: Pod, waiting_jobs: ObjectNames, grace: int | None = None) -> bool:
+    """Return whether a pod may still exist when its replacement is scheduled.
 
-    ``patient``: Jobs that wait until it is gone. ``grace``: how many seconds the eviction gives it, None for what it
-    says itself. Members of gangs are left out, as a gang would count such a pod as one more.
+    ``grace`` is the grace period of the eviction in seconds, None for the pod's own. Members of gangs are excluded
+    because a gang would count such a pod as an additional member.
     """
-    at_once = (pod.spec.termination_grace_period_seconds if grace is None else grace) == 0
+    is_immediate = (pod.spec.termination_grace_period_seconds if grace is None else grace) == 0
     controller = find_controller(pod.metadata)
-    if controller is not None and controller.kind == "Job" and (pod.metadata.namespace, controller.name) in patient:
+    if (
+        controller is not None
+        and controller.kind == "Job"
+        and (pod.metadata.namespace, controller.name) in waiting_jobs
+    ):
         return False
-    return not (at_once or find_owner(pod).kind == "StatefulSet" or find_groups(pod))
+    return not (is_immediate or find_owner(pod).kind == "StatefulSet" or find_groups(pod))
 
 
-def terminating(pod: Pod, node: str) -> Pod:
-    """The pod on a node as it terminates, under a name of its own."""
+def as_terminating(pod: Pod, node: str) -> Pod:
+    """Return the pod as it terminates on a node, with another name and UID."""
     meta = pod.metadata
     name, uid = f"{meta.name}.terminating", f"{meta.uid}.terminating"
     return replace(
         pod,
-        metadata=replace(meta, name=name, uid=uid, deletion_timestamp=EVICTED_AT),
+        metadata=replace(meta, name=name, uid=uid, deletion_timestamp=DELETION_TIME),
         spec=replace(pod.spec, node_name=node),
     )

@@ -14,8 +14,13 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import identity, make
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation_fix_steps import NO_ACCOUNT, SECURITY, RefusedPod, ways
-from kschedctl.replay.controllers.creation_fixes import around_fix
+from kschedctl.replay.controllers.creation_fix_steps import (
+    POD_SECURITY_VIOLATED,
+    SERVICE_ACCOUNT_MISSING,
+    DeniedPod,
+    suggest_steps,
+)
+from kschedctl.replay.controllers.creation_fixes import build_object_fix
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.controllers.workload_pod_counts import WantedPods
 from kschedctl.reports.not_created import CreationFix, NotCreated
@@ -163,7 +168,7 @@ def fixes_as_told(
 ) -> tuple[CreationFix, ...]:
     """What helps against a refusal that is not replayed, as what decides it of the pods is not read."""
     message = lacking.failures[0].message if lacking.failures else ""
-    change = _lacking(cluster, owner, template) if SECURITY in message else None
+    change = _lacking(cluster, owner, template) if POD_SECURITY_VIOLATED in message else None
     if change is None or template is None:
         return _of_account(cluster, message, owner.namespace)
     change.denied = len(change.new)
@@ -172,8 +177,8 @@ def fixes_as_told(
 
 def _of_account(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
     """The account that the API server missed and that is not there, as scheduling does not read whose pods' it is."""
-    if NO_ACCOUNT not in message or cluster.gap("ServiceAccount", namespace) is not None:
+    if SERVICE_ACCOUNT_MISSING not in message or cluster.gap("ServiceAccount", namespace) is not None:
         return ()
     there = {account.metadata.name for account in cluster.in_namespace("service_accounts", namespace)}
-    found = ways(RefusedPod(cluster, namespace, {}, message))
-    return tuple(around_fix(way) for way in found if way.objects[0].name not in there)
+    found = suggest_steps(DeniedPod(cluster, namespace, {}, message))
+    return tuple(build_object_fix(way) for way in found if way.objects[0].name not in there)

@@ -17,9 +17,9 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation_failures import refusal
-from kschedctl.replay.controllers.creation_fix_steps import Way
-from kschedctl.replay.controllers.creation_fixes import around_fix
+from kschedctl.replay.controllers.creation_failures import report_denied
+from kschedctl.replay.controllers.creation_fix_steps import FixStep
+from kschedctl.replay.controllers.creation_fixes import build_object_fix
 from kschedctl.replay.controllers.workload_change import Pace, WorkloadChange, get_slot
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
@@ -46,7 +46,7 @@ class RolloutCreation:
         """Give the resources of pods that are gone back to their quotas."""
         self.admissions.release(pods)
 
-    def find_quota_raise(self, pod: Pod, count: int) -> Way | None:
+    def find_quota_raise(self, pod: Pod, count: int) -> FixStep | None:
         """Return the step that raises quotas for so many more pods, or None."""
         return self.admissions.find_quota_raise(self._owner, pod, count)
 
@@ -54,7 +54,7 @@ class RolloutCreation:
         """Report ``missing`` pods that have not come, or return None if none is denied."""
         if not missing or not self.words:
             return None
-        return refusal(self._owner, self.words, self._change.desired, missing)
+        return report_denied(self._owner, self.words, self._change.desired, missing)
 
 
 NOT_CREATED = "NotCreated"
@@ -303,7 +303,7 @@ def find_rollout_fixes(
         assert creation is not None
         step = creation.find_quota_raise(pods[0], number)
         if step is not None and completes(changes, admissions.with_raised_quotas(step)):
-            yield around_fix(step)
+            yield build_object_fix(step)
             return
 
 

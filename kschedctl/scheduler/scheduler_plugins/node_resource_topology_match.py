@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from functools import partial
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -76,23 +77,23 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         numa, quality = self._numa(view), quality_of_service(info.pod)
-        asked, left = _asked(info), dict(numa.available)
         if not self._is_asked(info):
             return
+        remaining = dict(numa.available)
         single = numa.single
         if self.cache:
             foreign = self.cache.published(view).foreign
             yield Rejection(foreign, Code.UNSCHEDULABLE, INVALID)
             single = single & ~foreign
         by_container = single & ~numa.by_pod
-        for what, requests in asked:
-            fits = _fitting(requests, numa, left, view, quality)
-            refused = by_container & ~fits.any(axis=1)
-            if refused.any():
-                by_container = by_container & ~refused
-                yield self._rejection(refused, f"cannot align {what}", requests, numa)
-            if what == "container":
-                _take(requests, fits, left, quality)
+        for kind, requests in _container_demands(info):
+            fits = _fitting(requests, numa, remaining, view, quality)
+            rejected = by_container & ~fits.any(axis=1)
+            if rejected.any():
+                by_container = by_container & ~rejected
+                yield self._rejection(rejected, f"cannot align {kind}", requests, numa)
+            if kind is ContainerKind.APP:  # upstream subtracts only what app containers take
+                _take(requests, fits, remaining, quality)
         if numa.by_pod.any():
             requests = effective_requests(info.pod)
             fits = _fitting(requests, numa, numa.available, view, quality)
@@ -108,7 +109,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             return self._by_count(info, view, rows)
         numa, strategy = self._numa(view), STRATEGIES[self.strategy]
         of = partial(score_of, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
-        containers = [of(requests) for _, requests in _asked(info)]
+        containers = [of(requests) for _, requests in _container_demands(info)]
         by_container = sum(containers, np.zeros(len(rows), np.int64)) // len(containers)
         scores = np.where(numa.by_pod[rows], of(effective_requests(info.pod)), by_container)
         return np.where(numa.single[rows], scores, 0)
@@ -116,7 +117,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def _by_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
         """(F,): the fewer NUMA nodes are needed, and the nearer they are, the better."""
         numa = _numa_list(view).less(self._reserved(view)).taken(rows)
-        by_container = score_of_containers((requests for _, requests in _asked(info)), numa)
+        by_container = score_of_containers((requests for _, requests in _container_demands(info)), numa)
         scores = np.where(numa.by_pod, score_of_pod(effective_requests(info.pod), numa), by_container)
         return np.where(numa.known, scores, 0)
 
@@ -131,7 +132,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         """Whether NUMA nodes matter to the pod at all."""
         if quality_of_service(info.pod) is not QualityOfService.BEST_EFFORT:
             return True
-        return not all(is_native(name) for _, names in _asked(info) for name in names)
+        return not all(is_native(name) for demand in _container_demands(info) for name in demand.requests)
 
     def normalize(self, state: None, scores: Scores) -> Scores:
         return scores
@@ -183,17 +184,34 @@ def _numa_list(view: Fork) -> NumaList:
 def _hangs_on_amounts(info: PodInfo, numa: NumaNodes) -> bool:
     """Whether it matters to the pod how much NUMA nodes have left, not only what they have at all."""
     shares = quality_of_service(info.pod) is not QualityOfService.GUARANTEED
-    asked = {name for _, requests in _asked(info) for name, amount in requests.items() if amount}
-    return any(name in numa.available and not (shares and is_affine(name)) for name in asked)
+    requested = {name for demand in _container_demands(info) for name, amount in demand.requests.items() if amount}
+    return any(name in numa.available and not (shares and is_affine(name)) for name in requested)
 
 
-def _asked(info: PodInfo) -> list[tuple[str, Requests]]:
-    """What each container is called and requests: init containers, which run one by one, first."""
-    spec, pod = info.spec, info.pod
-    init = (
-        ("sidecar container" if c.restart_policy == "Always" else "init container", c) for c in spec.init_containers
-    )
-    return [(what, container_requests(pod, c)) for what, c in (*init, *(("container", c) for c in spec.containers))]
+class ContainerKind(StrEnum):
+    """The kinds of containers, as upstream's messages name them."""
+
+    INIT = "init container"
+    SIDECAR = "sidecar container"
+    APP = "container"
+
+
+class ContainerDemand(NamedTuple):
+    """The requests of one container."""
+
+    kind: ContainerKind
+    requests: Requests
+
+
+def _container_demands(info: PodInfo) -> list[ContainerDemand]:
+    """Return the requests of each container, init containers first."""
+    demands = []
+    for container in info.spec.init_containers:
+        kind = ContainerKind.SIDECAR if container.restart_policy == "Always" else ContainerKind.INIT
+        demands.append(ContainerDemand(kind, container_requests(info.pod, container)))
+    for container in info.spec.containers:
+        demands.append(ContainerDemand(ContainerKind.APP, container_requests(info.pod, container)))
+    return demands
 
 
 def _fitting(

@@ -10,12 +10,12 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.size import search
-from kschedctl.commands.size.filling import crowded_out, fillings
-from kschedctl.commands.size.program import PackingProgram, program_of
+from kschedctl.commands.size.filling import fillings, find_crowded_shapes
+from kschedctl.commands.size.program import PackingProgram, build_program
 from kschedctl.commands.size.replays import NodeSets
 from kschedctl.commands.size.sizing import SizingWishes
-from kschedctl.commands.size.takers import places_of, takers_of
-from kschedctl.commands.size.type_shapes import shapes_of_types
+from kschedctl.commands.size.takers import find_places, find_takers
+from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
@@ -67,17 +67,17 @@ def sized(pods: list[Json], seconds: float = 20) -> Any:
 
 def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
     cluster = kschedctl.Cluster.from_objects(pods)
-    shapes = {shape.name: shape for shape in shapes_of_types(cluster, TYPES)}
+    shapes = {shape.name: shape for shape in build_type_shapes(cluster, TYPES)}
     sets = NodeSets(cluster, shapes)
-    view = Scheduler(sets.bought(dict.fromkeys(shapes, 1))).view
-    rows = {name: view.nodes.index[shape.first_in("a")] for name, shape in shapes.items()}
+    view = Scheduler(sets.build_cluster(dict.fromkeys(shapes, 1))).view
+    rows = {name: view.nodes.index[shape.first_node_in("a")] for name, shape in shapes.items()}
     prices = {sold["name"]: sold["offerings"][0]["Price"] for sold in TYPES}
-    return program_of(view, rows, prices, takers_of(places_of(view, shapes), shapes)), sets
+    return build_program(view, rows, prices, find_takers(find_places(view, shapes), shapes)), sets
 
 
 def waiting(pods: list[Json], counts: dict[str, int]) -> list[str]:
     """By a replay of its own."""
-    return list(seen(pods)[1].waiting(counts))
+    return list(seen(pods)[1].find_waiting(counts))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -90,7 +90,7 @@ def test_devices_stay_free_for_those_that_need_them_and_come_last(seed: int) -> 
 
 def test_where_the_search_ends_before_all_have_nodes_no_set_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One replay alone, and in it pods wait that a node more would take."""
-    monkeypatch.setattr(search, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(search, "MAX_ROUNDS", 1)
     report = sized(workloads(0))
     for alternative in report.alternatives:
         counts = {name: int(number) for number, name in (part.split(" × ") for part in alternative.shapes.split(", "))}
@@ -103,9 +103,9 @@ def test_how_full_others_were_when_devices_had_no_room_left(seed: int) -> None:
     """Against a loop over the pods in the order in which they were placed."""
     pods, counts = workloads(seed, 100), {"lean": 1, "even": 1, "gpu": 4}
     program, sets = seen(pods)
-    late = list(sets.waiting(counts))
+    late = list(sets.find_waiting(counts))
     assert any(key.startswith("default/train") for key in late)
-    simulation, outcomes, nodes = sets.in_order(counts)
+    simulation, outcomes, nodes = sets.replay_in_order(counts)
     free = {
         name: np.array([[8000, size << 30]] * counts[name]) for name, size in (("lean", 16), ("even", 32), ("gpu", 64))
     }
@@ -122,10 +122,10 @@ def test_how_full_others_were_when_devices_had_no_room_left(seed: int) -> None:
     assert told.needed == "gpu"
     for name, some in free.items():
         full = ((began[name] - some) / began[name]).mean(axis=0).max()
-        assert told.full[program.names.index(name)] == pytest.approx(full), name
+        assert told.shares[program.names.index(name)] == pytest.approx(full), name
 
 
 def test_who_could_be_anywhere_crowds_nobody_out() -> None:
     program, _ = seen(workloads(0))
-    assert crowded_out(program, ["default/train0"]).tolist() == [name == "gpu" for name in program.names]
-    assert not crowded_out(program, ["default/p0"]).any()
+    assert find_crowded_shapes(program, ["default/train0"]).tolist() == [name == "gpu" for name in program.names]
+    assert not find_crowded_shapes(program, ["default/p0"]).any()

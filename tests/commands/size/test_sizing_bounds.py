@@ -10,9 +10,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from kschedctl.commands.size.closing import Closing, TriedSet, cheaper_sets
-from kschedctl.commands.size.highs import quiet
-from kschedctl.commands.size.patterns import cuts_of
+from kschedctl.commands.size.closing import OptimalityCheck, TriedSet, enumerate_cheaper_sets
+from kschedctl.commands.size.highs import suppress_stdout
+from kschedctl.commands.size.patterns import find_cuts
 from kschedctl.commands.size.program import Counts, PackingProgram
 from kschedctl.commands.size.solved import SolvedPacking
 
@@ -60,27 +60,27 @@ def fits(some: PackingProgram, nodes: Sequence[int]) -> bool:
 @pytest.mark.parametrize("seed", range(40))
 def test_every_set_that_takes_all_pods_meets_the_cuts_and_costs_no_less_than_the_bound(seed: int) -> None:
     some = program(seed)
-    cuts, begun = cuts_of(some, 10), SolvedPacking().starts(some)
+    cuts, begun = find_cuts(some, 10), SolvedPacking().propose_starts(some)
     assert cuts
     assert len(begun.cuts) > len(cuts)  # with those of what is requested in all
     good = [nodes for nodes in product(range(8), repeat=2) if fits(some, nodes)]
     assert good
     for nodes in good:
-        assert all(cut.holds(np.array(nodes, np.float64)) for cut in begun.cuts), nodes
+        assert all(cut.is_satisfied(np.array(nodes, np.float64)) for cut in begun.cuts), nodes
         assert float(np.array(nodes) @ some.costs) >= begun.bound, nodes
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_sets_between_are_all_that_cost_less_and_meet_the_cuts(seed: int) -> None:
     some, below = program(seed), 21.5
-    begun = SolvedPacking().starts(some)
+    begun = SolvedPacking().propose_starts(some)
     wanted = [
         nodes
         for nodes in product(range(11), repeat=2)
         if begun.bound <= float(np.array(nodes) @ some.costs) < below
-        and all(cut.holds(np.array(nodes, np.float64)) for cut in begun.cuts)
+        and all(cut.is_satisfied(np.array(nodes, np.float64)) for cut in begun.cuts)
     ]
-    between = cheaper_sets(some, begun.cuts, begun.bound, below)
+    between = enumerate_cheaper_sets(some, begun.cuts, begun.bound, below)
     assert between is not None
     assert sorted((counts.get("s", 0), counts.get("l", 0)) for counts in between) == wanted
 
@@ -91,10 +91,10 @@ def test_the_cheapest_set_that_takes_all_is_found_among_those_between(seed: int)
     random = Random(seed)
     sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(random.randint(0, 120))]
     do = [random.random() < 0.05 for _ in sets]
-    closing = Closing(sets, lambda some: [TriedSet(counts, do[counts["s"]]) for counts in some])
+    closing = OptimalityCheck(sets, lambda some: [TriedSet(counts, do[counts["s"]]) for counts in some])
     closing.search()
     first = next((at for at, does in enumerate(do) if does), None)
-    assert closing.closed
+    assert closing.is_closed
     assert closing.best == (None if first is None else {"s": first})
     assert closing.refuted >= set(range(len(sets) if first is None else first))
 
@@ -102,9 +102,9 @@ def test_the_cheapest_set_that_takes_all_is_found_among_those_between(seed: int)
 def test_too_many_sets_are_only_probed() -> None:
     """Of a thousand none does: the probes, at a half and so on, and no more."""
     sets: list[tuple[float, Counts]] = [(float(cost), {"s": cost}) for cost in range(1000)]
-    closing = Closing(sets, lambda some: [TriedSet(counts, False) for counts in some])
+    closing = OptimalityCheck(sets, lambda some: [TriedSet(counts, False) for counts in some])
     closing.search()
-    assert (closing.closed, closing.refuted, closing.first) == (False, {500, 750, 875, 937}, 0)
+    assert (closing.is_closed, closing.refuted, closing.first) == (False, {500, 750, 875, 937}, 0)
 
 
 def test_without_time_nothing_is_claimed() -> None:
@@ -116,14 +116,14 @@ def test_without_time_nothing_is_claimed() -> None:
         tries.extend(some)
         return [TriedSet(counts, False if tries.index(counts) < 2 else None) for counts in some]
 
-    closing = Closing(sets, run)
+    closing = OptimalityCheck(sets, run)
     closing.search()
-    assert (closing.closed, closing.best, len(closing.refuted), closing.first) == (False, None, 2, 0)
+    assert (closing.is_closed, closing.best, len(closing.refuted), closing.first) == (False, None, 2, 0)
 
 
 def test_what_the_solver_prints_is_not_in_the_answer(capfd: pytest.CaptureFixture[str]) -> None:
     library = ctypes.CDLL(None)
-    with quiet():
+    with suppress_stdout():
         library.puts(b"noise of C code")
     print("answer")
     library.fflush(None)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.commands.size.page import sizing_page
+from kschedctl.commands.size.page import build_page
 from kschedctl.commands.size.report import NodeSizing, SizedShape, SizingAlternative
 from kschedctl.render.page import Style
 from kschedctl.render.plots.plot import Plot
@@ -81,7 +81,7 @@ def test_without_nodes_there_is_no_before() -> None:
 
 def test_the_page_has_bars_of_pools() -> None:
     report = kschedctl.size(kschedctl.Cluster.from_objects(OBJECTS))
-    plots = [block for block in sizing_page(report, Style(plots=True)) if isinstance(block, Plot)]
+    plots = [block for block in build_page(report, Style(plots=True)) if isinstance(block, Plot)]
     assert [plot.title for plot in plots] == [
         "Nodes by pool, before and after",
         "Requested cpu by pool, before and after",
@@ -90,7 +90,7 @@ def test_the_page_has_bars_of_pools() -> None:
 
 def test_sets_that_were_replayed_have_check_marks() -> None:
     sets = SizingAlternative("1 × s", 1, 1), SizingAlternative("1 × l, 1 × s", 2, 2)
-    page = sizing_page(NodeSizing(1, 1, shapes=(SizedShape("s", 1, {}),), alternatives=sets), Style())
+    page = build_page(NodeSizing(1, 1, shapes=(SizedShape("s", 1, {}),), alternatives=sets), Style())
     assert all(text in repr(page) for text in ("✓ 1 × s", "✓ 1 × l, 1 × s"))
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from kschedctl.api.objects import Device, DeviceAttribute, DeviceCapacity
 from kschedctl.cel.errors import CompileError
-from kschedctl.scheduler.plugins.dynamic_resources.allowance import Allowance
 from kschedctl.scheduler.plugins.dynamic_resources.cel import EvaluationError, Input, compile_selector
+from kschedctl.scheduler.plugins.dynamic_resources.step_limit import Allowance
 
 D = 'device.attributes["dra.example.com"]'
 C = 'device.capacity["dra.example.com"]'

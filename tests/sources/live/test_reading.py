@@ -493,7 +493,7 @@ def test_the_flags_of_the_api_server_are_read_for_who_has_pods_created(server_at
         return listed("Pod", pod) if wanted else None
 
     cluster, _ = read(server_at, answer, also=("ResourceQuota",))
-    assert cluster.api_server.optional == ("PodNodeSelector",)
+    assert cluster.api_server.enabled_optional_plugins == ("PodNodeSelector",)
     assert cluster.api_server.unreachable_seconds == 60
     assert cluster.api_server.where == "Pod kube-system/kube-apiserver-a"
-    assert read(server_at, answer)[0].api_server.optional == ()
+    assert read(server_at, answer)[0].api_server.enabled_optional_plugins == ()

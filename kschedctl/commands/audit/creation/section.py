@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.creation.report import CreationSection
 from kschedctl.replay.audit_rules import ERROR, AuditRule, judged
-from kschedctl.replay.controllers.creation_failures import Creations, unread
+from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import VERDICT, UnknownKind
@@ -29,7 +29,7 @@ RULES = (REFUSED,)
 
 def creation_section(audited: AuditedCluster) -> CreationSection:
     """The section about all workloads, by their conditions and the events about them."""
-    failing = Creations(audited.cluster, audited.now).failing()
+    failing = CreationFailures(audited.cluster, audited.now).report_current()
     return CreationSection(
         title="Pods that could not be created",
         headline=_headline(failing),
@@ -40,7 +40,7 @@ def creation_section(audited: AuditedCluster) -> CreationSection:
 
 def _unknown(audited: AuditedCluster) -> Iterator[UnknownKind]:
     """What a claim that nothing is refused leans on."""
-    for unknown in unread(audited.cluster):
+    for unknown in find_unread_kinds(audited.cluster):
         yield replace(unknown, affects=VERDICT)
 
 

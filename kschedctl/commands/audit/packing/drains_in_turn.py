@@ -78,7 +78,7 @@ class RevocableDrain(EmptyingDrain):
             if runs:
                 simulation.leave(position)
             view.assume(position, self.row)
-            self._evictions.take_back(position, runs=runs)
+            self._evictions.undo_eviction(position, runs=runs)
             simulation.gone.discard(position)
         self._closed.open(self.row)
 
@@ -225,7 +225,7 @@ class DrainsInTurn:
             if position in targets:
                 simulation.gone.discard(position)
                 simulation.bind(position, targets[position])
-                evictions.back(position)
+                evictions.count_recovery(position)
 
     def put_back(self) -> None:
         """The node that was drained last stays, and its pods with it."""

@@ -48,15 +48,15 @@ class EmptyingDrain(Draining):
 
     def _held(self) -> Iterator[tuple[str, str]]:
         """Pods that their budgets hold, none of which goes from this node, so that they stay as they are."""
-        refusals = {position: self._evictions.refusal(position) for position in self.evictable}
+        refusals = {position: self._evictions.find_denial(position) for position in self.evictable}
         going = {
             budget
             for position, refusal in refusals.items()
-            for budget in self._evictions.budgets_of(position)
+            for budget in self._evictions.find_budgets(position)
             if not refusal
         }
         for position, refusal in refusals.items():
-            if refusal and going.isdisjoint(self._evictions.budgets_of(position)):
+            if refusal and going.isdisjoint(self._evictions.find_budgets(position)):
                 yield self._key(position), f"{self._key(position)}: {refusal}"
 
     def _bare(self) -> Iterator[tuple[str, str]]:

@@ -7,40 +7,170 @@ because it decides which devices are found, and so are its slips in undoing a st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
+from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.cel.errors import deep_recursion
 from kschedctl.scheduler.plugins.dynamic_resources import capacity
-from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, Quantities, add
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId, Quantities, add
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
 from kschedctl.scheduler.plugins.dynamic_resources.constraints import Constraint, make
-from kschedctl.scheduler.plugins.dynamic_resources.counters import TakenCounters
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
-from kschedctl.scheduler.plugins.dynamic_resources.pools import Pool, PooledDevice
+from kschedctl.scheduler.plugins.dynamic_resources.pools import Allocatability, Counters, Pool, PooledDevice
 from kschedctl.scheduler.plugins.dynamic_resources.requests import (
-    AT_MAX,
     MAX_RESULTS,
+    TOO_MANY_RESULTS,
     AllocationError,
     ClaimRequests,
     Request,
+    TooManyResults,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.results import Allocation, Result
-from kschedctl.scheduler.plugins.dynamic_resources.search_changes import (
-    ADMIN_TWICE,
-    ALL_HAVE_ROOM,
-    ALL_OF_CLASS,
-    AT_INVALID_POOL,
-    CHARGED_IN_VAIN,
-    CHARGED_TWICE,
-    CONSUMERS,
-    EACH_SHARE,
-    LATER_ALTERNATIVE,
-    NONE_IS_ALL,
-    NOT_ALL_TO_HAVE,
-    SECOND_OF_ALL,
-)
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
+
+NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
+
+
+class UnavailableOfAll(StrEnum):
+    """What happens when a request for all devices cannot get one of them."""
+
+    SKIP_DEVICE = "it does without"
+    END_SEARCH = "the search ends"
+    KEEP_TAKEN = "those taken stay taken"
+    RELEASE_TAKEN = "those taken are given back"
+
+
+UNAVAILABLE_OF_ALL = ByVersion(
+    "what follows when some of all the devices that a request wants cannot be had",
+    (
+        ("", UnavailableOfAll.SKIP_DEVICE),
+        ("1.32", UnavailableOfAll.END_SEARCH),
+        ("1.33", UnavailableOfAll.KEEP_TAKEN),
+        ("1.34", UnavailableOfAll.RELEASE_TAKEN),
+    ),
+)
+ALL_OF_CLASS = ByVersion(
+    "whether a request for all devices heeds the selectors of its class", (("", False), ("1.32", True))
+)
+ADMIN_TWICE = ByVersion(
+    "whether a request with adminAccess may be given one device several times", (("", True), ("1.34", False)), "#131299"
+)
+
+
+class InvalidPoolError(StrEnum):
+    """When a pool in which two devices share a name ends the search with an error."""
+
+    NEVER = "nothing"
+    ON_CANDIDATE = "a device of it that would do"
+    ON_VISIT = "coming to it"
+
+
+INVALID_POOL_ERROR = ByVersion(
+    "what ends a search with an error: a pool in which two devices share a name",
+    (
+        ("", InvalidPoolError.NEVER),
+        ("1.32", InvalidPoolError.ON_CANDIDATE),
+        ("1.33", InvalidPoolError.ON_VISIT),
+        ("1.35", InvalidPoolError.NEVER),
+    ),
+)
+
+
+class SelectorsOfSecond(StrEnum):
+    """The alternative whose selectors apply to the second alternative, if both it and the first want all devices."""
+
+    FIRST = "the first's"
+    SECOND = "its own"
+
+
+SELECTORS_OF_SECOND = ByVersion(
+    "whose selectors count for the second alternative of a request where the first wants all devices, as it does",
+    (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
+)
+
+
+class NextAlternative(StrEnum):
+    """The alternative with which the search continues after the first of all devices."""
+
+    FIRST = "the first"
+    SAME = "the same"
+
+
+NEXT_ALTERNATIVE = ByVersion(
+    "with which alternative of a request the search goes on after the first of all devices",
+    (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
+)
+COUNTER_CONSUMERS = ByVersion(
+    "devices that consume counters, while DRAPartitionableDevices is off",
+    (("", Allocatability.ALLOCATABLE), ("1.34", Allocatability.UNALLOCATABLE)),
+)
+EACH_SHARE = ByVersion(
+    "whether each share of a device takes counters of its pool, not only the first", (("", True), ("1.35", False))
+)
+CHARGED_IN_VAIN = ByVersion(
+    "whether counters may stay charged for a device that was tried in vain", (("", True), ("1.37", False)), "#140431"
+)
+CHARGED_TWICE = ByVersion(
+    "whether a shared device that was allocated without capacity is charged to its counters again",
+    (("", True), ("1.37", False)),
+    "#140437",
+)
+ALL_HAVE_ROOM = ByVersion(
+    "whether allocationMode All fails where one of the devices has too little capacity left",
+    (("", False), ("1.37", True)),
+    "#140769",
+)
+
+
+class CounterSetKey(StrEnum):
+    """The names that distinguish sets of shared counters."""
+
+    POOL = "the pool"
+    DRIVER_AND_POOL = "driver and pool"
+
+
+COUNTER_SET_KEY = ByVersion(
+    "what tells sets of shared counters apart",
+    (("", CounterSetKey.POOL), ("1.37", CounterSetKey.DRIVER_AND_POOL)),
+    "#140435",
+)
+
+
+class TakenCounters:
+    """Counters that devices consume, by pool; ``available``: what allocated devices leave over of one's counters."""
+
+    def __init__(self, available: Callable[[Pool], Counters], release: KubeVersion) -> None:
+        self._available_of = available
+        self._by_driver = COUNTER_SET_KEY.at(release) is CounterSetKey.DRIVER_AND_POOL
+        self._available: dict[PoolId, Counters] = {}
+        self._taken: dict[PoolId, Counters] = {}
+
+    def take(self, pool: Pool, device: PooledDevice) -> bool:
+        """Take those of a device if there are enough."""
+        key = self._key(pool)
+        if key not in self._available:
+            self._available[key] = self._available_of(pool)
+        self._add(key, device, 1)
+        taken = self._taken[key]
+        if all(amount >= taken.get(counter, 0) for counter, amount in self._available[key].items()):
+            return True
+        self._add(key, device, -1)
+        return False
+
+    def give_back(self, pool: Pool, device: PooledDevice) -> None:
+        """Gives back what a device consumes that was given up."""
+        self._add(self._key(pool), device, -1)
+
+    def _key(self, pool: Pool) -> PoolId:
+        """What its counters are kept by."""
+        return pool.id if self._by_driver else ("", pool.id[1])
+
+    def _add(self, key: PoolId, device: PooledDevice, sign: int) -> None:
+        taken = self._taken.setdefault(key, {})
+        for counter, amount in device.consumes.items():
+            taken[counter] = taken.get(counter, 0) + sign * amount
 
 
 class InvalidPoolsError(Exception):
@@ -83,10 +213,10 @@ class Search:
         self.selectable: dict[tuple[At, DeviceId], bool] = {}
         self.arithmetic = capacity.Arithmetic.of(self.features)
         self.limit = StepLimit(seconds, self.features)
-        self.at_invalid = AT_INVALID_POOL.at(self.features.release)
-        self.not_all = NOT_ALL_TO_HAVE.at(self.features.release)
+        self.invalid_pool_error = INVALID_POOL_ERROR.at(self.features.release)
+        self.unavailable_of_all = UNAVAILABLE_OF_ALL.at(self.features.release)
         self.undoes_all = not CHARGED_IN_VAIN.at(self.features.release)
-        self.all_consumers = CONSUMERS.at(self.features.release) == "can be allocated"
+        self.all_consumers = COUNTER_CONSUMERS.at(self.features.release) is Allocatability.ALLOCATABLE
 
     def run(self) -> Allocation | None:
         """The devices for all claims, None when they cannot all be had.
@@ -132,8 +262,8 @@ class Search:
     def _all_devices(self, at: At) -> list[tuple[Pool, PooledDevice]]:
         request, devices = self._at(at), []
         first = at._replace(alternative=0)
-        mistaken = SECOND_OF_ALL.at(self.features.release) == "the first's"
-        chooser = first if mistaken and at.alternative == 1 and first in self.every else at
+        by_first = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
+        chooser = first if by_first and at.alternative == 1 and first in self.every else at
         for pool in self.pools:
             if not pool.usable:
                 raise AllocationError(
@@ -187,11 +317,13 @@ class Search:
 
     def _would_be_too_many(self, at: At, have: int, number: int) -> bool:
         """Whether the claim cannot hold all devices of the request. Raises _TooManyResultsError where that ends it."""
-        at_max = AT_MAX.at(self.features.release)
-        twice = have if at_max == "it is not met, and the devices that it has count twice" else 0
-        if len(self.results[at.claim]) + number - have + twice <= MAX_RESULTS:
+        consequence = TOO_MANY_RESULTS.at(self.features.release)
+        total = len(self.results[at.claim]) + number - have
+        if consequence is TooManyResults.REQUEST_FAILS_COUNTING_TWICE:
+            total += have
+        if total <= MAX_RESULTS:
             return False
-        if at_max == "its next alternative is tried at once":
+        if consequence is TooManyResults.NEXT_ALTERNATIVE:
             raise _TooManyResultsError
         return True
 
@@ -202,7 +334,7 @@ class Search:
         failed: set[object] = set()
         for place in range(start, len(self.places)):
             pool, device = self.places[place]
-            if pool.invalid and self.at_invalid == "coming to it":
+            if pool.invalid and self.invalid_pool_error is InvalidPoolError.ON_VISIT:
                 raise AllocationError(pool.fault)
             untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
             if untouched and (device.twin, self.state.mark(device.id)) in failed:
@@ -220,22 +352,24 @@ class Search:
         self.limit.step()
         one_of_all = at in self.every
         if not self._allocate(at, pool, device):
-            if one_of_all and self.not_all == "the search ends":
+            if one_of_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
-            return one_of_all and self.not_all == "it does without" and self._rest_of_all(at, have)
+            skips = one_of_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE
+            return skips and self._rest_of_all(at, have)
         done = False
+        stays_taken = one_of_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         try:
             done = self._rest_of_all(at, have) if one_of_all else self._devices(at, have + 1, next_place)
         finally:
-            if not done and not (one_of_all and self.not_all != "those taken are given back"):
+            if not done and not stays_taken:
                 self._release(at, pool, device)
         return done
 
     def _rest_of_all(self, at: At, have: int) -> bool:
         """Raises AllocationError where upstream once took the end of a search for an error."""
-        same = LATER_ALTERNATIVE.at(self.features.release) == "the same"
+        same = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.SAME
         done = self._devices(at if same else at._replace(alternative=0), have + 1, 0)
-        if not done and self.not_all == "it does without":
+        if not done and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
             raise AllocationError("stop allocation")
         return done
 

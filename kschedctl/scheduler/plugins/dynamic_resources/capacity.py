@@ -6,6 +6,7 @@ Upstream: structured/internal/incubating/consumable_capacity.go (v1.36 and v1.37
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
@@ -15,9 +16,17 @@ from kschedctl.scheduler.plugins.dynamic_resources.allocated import Quantities
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
-BEYOND_RANGE = ByVersion(
+
+class UnrepresentableRequest(StrEnum):
+    """What happens to a capacity request that is negative or overflows the arithmetic of its validRange."""
+
+    GRANTED = "is granted"
+    ERROR = "is an error"
+
+
+UNREPRESENTABLE_REQUEST = ByVersion(
     "a request for capacity that is negative, or that the arithmetic of a validRange cannot hold",
-    (("", "is granted"), ("1.37", "is an error")),
+    (("", UnrepresentableRequest.GRANTED), ("1.37", UnrepresentableRequest.ERROR)),
     "#140442",
 )
 FRACTIONS = ByVersion("whether a validRange of capacity may have fractions", (("", False), ("1.37", True)), "#140161")
@@ -36,7 +45,7 @@ class Arithmetic(NamedTuple):
 
     @classmethod
     def of(cls, features: Features) -> Arithmetic:
-        refuses = BEYOND_RANGE.at(features.release) == "is an error"
+        refuses = UNREPRESENTABLE_REQUEST.at(features.release) is UnrepresentableRequest.ERROR
         return cls(features.fractional_range and FRACTIONS.at(features.release), refuses)
 
     def unit(self, valid: CapacityRequestPolicyRange) -> int:

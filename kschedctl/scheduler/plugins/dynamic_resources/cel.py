@@ -16,7 +16,7 @@ from kschedctl.cel.library.quantities import quantity
 from kschedctl.cel.library.versions import version
 from kschedctl.cel.types import ANY, BOOL, DYN, STRING, Type, map_of, parse_type
 from kschedctl.cel.values import DefaultMap, Map, Value, type_name
-from kschedctl.scheduler.plugins.dynamic_resources.allowance import Allowance
+from kschedctl.scheduler.plugins.dynamic_resources.step_limit import Allowance
 
 _DEVICE = "kubernetes.DRADevice"
 

@@ -6,6 +6,7 @@ full name, or by the part behind the driver's own domain.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Protocol
 
 from kschedctl.api.kube_version import ByVersion
@@ -25,9 +26,16 @@ class Constraint(Protocol):
     def remove(self, request: Request) -> None: ...
 
 
-DIFFERS = ByVersion(
+class DistinctBetween(StrEnum):
+    """The devices whose values of a distinctAttribute count as distinct."""
+
+    DEVICES = "different devices"
+    VALUES = "devices with different values"
+
+
+DISTINCT_BETWEEN = ByVersion(
     "between which devices the values of a distinctAttribute always differ",
-    (("", "different devices"), ("1.35", "devices with different values")),
+    (("", DistinctBetween.DEVICES), ("1.35", DistinctBetween.VALUES)),
 )
 
 EACH_DISTINCT = ByVersion(
@@ -38,7 +46,7 @@ EACH_DISTINCT = ByVersion(
 def make(constraint: DeviceConstraint, features: Features) -> Constraint:
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
-    by_device = DIFFERS.at(features.release) == "different devices"
+    by_device = DISTINCT_BETWEEN.at(features.release) is DistinctBetween.DEVICES
     kind = EachDistinct if EACH_DISTINCT.at(features.release) else DistinctAttribute
     return kind(constraint.requests, constraint.distinct_attribute or "", by_device)
 

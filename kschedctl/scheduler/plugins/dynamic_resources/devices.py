@@ -6,6 +6,7 @@ Upstream: NewAllocator and GatherPools in structured/internal/incubating, and re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from functools import cached_property
 from sys import intern
 
@@ -19,15 +20,16 @@ from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.cel.errors import CompileError
 from kschedctl.errors import InputError
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId
-from kschedctl.scheduler.plugins.dynamic_resources.allowance import Allowance
 from kschedctl.scheduler.plugins.dynamic_resources.pools import (
-    COUNTERS_OF,
+    COUNTER_SCOPE,
     Counters,
+    CounterScope,
     IndexedSlice,
     PooledDevice,
     consumption,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, Expression
+from kschedctl.scheduler.plugins.dynamic_resources.step_limit import Allowance
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -42,17 +44,21 @@ RUNTIME_ERROR = "CEL runtime error: "
 NAMES_DEVICE = ByVersion(
     "whether the error of a CEL selector names the device on which it fails", (("", False), ("1.37", True)), "#136709"
 )
-NOTHING = "nothing"
-HINT_AT_MISSING = ByVersion(
+
+
+class MissingKeyHint(StrEnum):
+    """The hint that follows the error of a CEL selector that reads a missing attribute."""
+
+    NONE = "nothing"
+    OPTIONAL_CHAINING = (
+        "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
+        "optional fields"
+    )
+
+
+MISSING_KEY_HINT = ByVersion(
     "what is added where a CEL selector reads an attribute that a device lacks",
-    (
-        ("", NOTHING),
-        (
-            "1.37",
-            "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
-            "optional fields",
-        ),
-    ),
+    (("", MissingKeyHint.NONE), ("1.37", MissingKeyHint.OPTIONAL_CHAINING)),
     "#136709",
 )
 
@@ -129,9 +135,21 @@ class TaintRules:
         return self._verdicts[key]
 
 
-COUNTERS_ALONE = ByVersion(
+class CounterSlices(StrEnum):
+    """How slices with shared counters are treated while DRAPartitionableDevices is off."""
+
+    INCLUDED = "are like others"
+    IGNORED = "are left out"
+
+
+COUNTER_SLICES = ByVersion(
     "slices with shared counters, while DRAPartitionableDevices is off",
-    (("", "are like others"), ("1.33", "are left out"), ("1.34", "are like others"), ("1.35", "are left out")),
+    (
+        ("", CounterSlices.INCLUDED),
+        ("1.33", CounterSlices.IGNORED),
+        ("1.34", CounterSlices.INCLUDED),
+        ("1.35", CounterSlices.IGNORED),
+    ),
 )
 
 
@@ -168,11 +186,10 @@ class Devices:
         """Without DRAPartitionableDevices, slices that use it are left out."""
         if self.features.partitionable_devices:
             return self.slices
-        counters = COUNTERS_ALONE.at(self.features.release) == "are left out"
-        specs = ((piece, piece.slice.spec) for piece in self.slices)
-        return [
-            p for p, spec in specs if spec.per_device_node_selection is None and not (counters and spec.shared_counters)
-        ]
+        slices = [piece for piece in self.slices if piece.slice.spec.per_device_node_selection is None]
+        if COUNTER_SLICES.at(self.features.release) is CounterSlices.IGNORED:
+            slices = [piece for piece in slices if not piece.slice.spec.shared_counters]
+        return slices
 
     @cached_property
     def shareable(self) -> frozenset[DeviceId]:
@@ -220,8 +237,10 @@ class Devices:
             return f"{RUNTIME_ERROR}{error}{self._hint(str(error))}"
 
     def _hint(self, error: str) -> str:
-        hint = HINT_AT_MISSING.at(self.features.release) if "no such key:" in error else NOTHING
-        return "" if hint == NOTHING else f". {hint}"
+        hint = MISSING_KEY_HINT.at(self.features.release)
+        if hint is MissingKeyHint.NONE or "no such key:" not in error:
+            return ""
+        return f". {hint}"
 
     # -- interning -----------------------------------------------------------------------------------------------
 
@@ -234,8 +253,8 @@ class Devices:
 
     def _device(self, piece: ResourceSlice, device: Device) -> PooledDevice:
         spec = piece.spec
-        apart = device.consumes_counters and COUNTERS_OF.at(self.features.release) == "the slice"
-        own = piece.metadata.name if apart else ""
+        per_slice = device.consumes_counters and COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE
+        own = piece.metadata.name if per_slice else ""
         alike = _encode((spec.driver, spec.per_device_node_selection, own, replace(device, name="")))
         twin = self._twins.get(alike)
         if twin is None:

@@ -101,7 +101,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        from kschedctl.scheduler.plugins.dynamic_resources.noted_changes import NOTED  # noqa: PLC0415 - for few versions
+        from kschedctl.scheduler.plugins.dynamic_resources.version_changes import NOTED  # noqa: PLC0415 - for few versions
 
         return NOTED
 
@@ -113,7 +113,9 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     @classmethod
     def make(cls, args: object, gates: FeatureGates) -> Self:
         """Versions without arguments of it do not look at what is given as such."""
-        return cls(args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.of(gates))
+        return cls(
+            args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.from_gates(gates)
+        )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         if not view.objects.gaps:

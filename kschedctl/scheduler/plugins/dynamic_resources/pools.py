@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 from kschedctl.api.copying import replace
@@ -112,8 +113,16 @@ def newest(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
     return [piece for piece in slices if piece.slice.spec.pool.generation == generation]
 
 
+class Allocatability(StrEnum):
+    """Whether devices can be allocated."""
+
+    ALLOCATABLE = "can be allocated"
+    UNALLOCATABLE = "cannot be"
+
+
 INCOMPLETE = ByVersion(
-    "devices of a pool of which a node does not see all slices", (("", "can be allocated"), ("1.35", "cannot be"))
+    "devices of a pool of which a node does not see all slices",
+    (("", Allocatability.ALLOCATABLE), ("1.35", Allocatability.UNALLOCATABLE)),
 )
 
 NEWER_SLICES = ByVersion(
@@ -122,9 +131,16 @@ NEWER_SLICES = ByVersion(
 CHECKS_NAMES = ByVersion("whether pools in which two devices share a name are refused", (("", False), ("1.32", True)))
 
 
-COUNTERS_OF = ByVersion(
+class CounterScope(StrEnum):
+    """The devices that can consume the shared counters of a ResourceSlice."""
+
+    SLICE = "the slice"
+    POOL = "the pool"
+
+
+COUNTER_SCOPE = ByVersion(
     "for the devices of what the shared counters of a ResourceSlice are there",
-    (("", "the slice"), ("1.35", "the pool")),
+    (("", CounterScope.SLICE), ("1.35", CounterScope.POOL)),
 )
 
 
@@ -135,7 +151,7 @@ def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice],
     """
     outdated = seen[0].slice.spec.pool.generation < max(piece.slice.spec.pool.generation for piece in seen)
     seen, partitionable = newest(seen), features.partitionable_devices
-    if INCOMPLETE.at(features.release) == "can be allocated":
+    if INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE:
         count = len(seen) + (outdated and NEWER_SLICES.at(features.release))
         missing = count != seen[0].slice.spec.pool.resource_slice_count
         pool = _with_own_counters(_by_name(seen), partitionable)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 
 from kschedctl.api.kube_version import ByVersion
@@ -32,13 +33,22 @@ from kschedctl.scheduler.plugins.helper.device_features import Features
 MAX_RESULTS = 32
 """Devices that one claim can hold (resource/v1 AllocationResultsMaxSize)."""
 
-AT_MAX: ByVersion[str] = ByVersion(
+
+class TooManyResults(StrEnum):
+    """What happens when a request would give its claim more devices than a claim can hold."""
+
+    REQUEST_FAILS = "it is not met"
+    REQUEST_FAILS_COUNTING_TWICE = "it is not met, and the devices that it has count twice"
+    NEXT_ALTERNATIVE = "its next alternative is tried at once"
+
+
+TOO_MANY_RESULTS = ByVersion(
     "what follows when a request would give its claim more devices than it can hold",
     (
-        ("", "it is not met"),
-        ("1.33", "it is not met, and the devices that it has count twice"),
-        ("1.33.1", "it is not met"),
-        ("1.34", "its next alternative is tried at once"),
+        ("", TooManyResults.REQUEST_FAILS),
+        ("1.33", TooManyResults.REQUEST_FAILS_COUNTING_TWICE),
+        ("1.33.1", TooManyResults.REQUEST_FAILS),
+        ("1.34", TooManyResults.NEXT_ALTERNATIVE),
     ),
     "#131662 and #130593, structured/allocator.go",
 )

@@ -6,6 +6,9 @@ plugins/dynamicresources/dynamicresources.go (v1.36).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
+
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
@@ -17,9 +20,17 @@ UNDECIDED = f"whether devices can be allocated is not decided after {MAX_STEPS:,
 FILTER_SECONDS = 10.0
 """The default of DynamicResources' filterTimeout."""
 
-SEQUENCES = ByVersion(
+
+class DeviceSearchOrder(StrEnum):
+    """The orders in which the newer allocator tries several devices for one request."""
+
+    ANY = "any"
+    DEVICE_ORDER = "that of the devices"
+
+
+SEARCH_ORDER = ByVersion(
     "in which order its newer allocator tries several devices for a request",
-    (("", "any"), ("1.36", "that of the devices")),
+    (("", DeviceSearchOrder.ANY), ("1.36", DeviceSearchOrder.DEVICE_ORDER)),
 )
 
 
@@ -39,7 +50,7 @@ class StepLimit:
 
     def __init__(self, seconds: float, features: Features) -> None:
         self.most = int(seconds * STEPS_A_SECOND) if seconds else None
-        self.any_order = SEQUENCES.at(features.release) == "any" or not features.newer_allocator
+        self.any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY or not features.newer_allocator
         self.tried = self.in_vain = 0
 
     def step(self) -> None:
@@ -74,3 +85,15 @@ class StepLimit:
             sequences *= left
             total += sequences
         return total
+
+
+@dataclass
+class Allowance:
+    """``left`` of it, in units of cost; evaluations that are ``cheap`` take nothing."""
+
+    left: int = 30_000_000
+    cheap: int = 10_000
+
+    def take(self, cost: int) -> None:
+        """Count an evaluation."""
+        self.left -= cost if cost > self.cheap else 0

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.framework.dependencies import Effect
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
+from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.plugins.dynamic_resources import (
+    allocator,
     capacity,
     claims,
     constraints,
-    counters,
     devices,
     evaluation,
     hints,
-    noted_changes,
     pools,
     pre_filter,
     requests,
-    search_changes,
     step_limit,
 )
 from kschedctl.scheduler.plugins.helper import device_features
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+def requests_devices(info: PodInfo, view: Fork) -> bool:
+    """Return whether the pod requests devices, by claims or by extended resources that a DeviceClass backs."""
+    return bool(info.spec.resource_claims or is_any_backed(info.incoming_requests, find_backing_classes(view.objects)))
+
+
+NOTED = tuple(
+    NotedChange(
+        ByVersion(f"what gate {gate} does", (("", "no such gate"), ("1.37", "not replayed")), gate, from_notes="1.37"),
+        Effect.EITHER,
+        requests_devices,
+        gate,
+    )
+    for gate in ("DRADerivedAttributes", "DRADeviceCompatibilityGroups")
+)
+"""Changes known only from the release notes of 1.37. They came after the source that could be read (1 July 2026).
+
+Upstream: structured/internal/{stable,incubating,experimental} in staging/src/k8s.io/dynamic-resource-allocation.
+"""
 
 VERSION_CHANGES: tuple[ByVersion[object], ...] = (
     claims.NOT_OWNER,
@@ -28,36 +51,36 @@ VERSION_CHANGES: tuple[ByVersion[object], ...] = (
     device_features.TAINT_RULES_GATE,
     device_features.LISTS_IN_CEL,
     devices.SELECTS_BY_CEL,
-    devices.COUNTERS_ALONE,
+    devices.COUNTER_SLICES,
     devices.NAMES_DEVICE,
-    devices.HINT_AT_MISSING,
-    search_changes.NONE_IS_ALL,
-    search_changes.NOT_ALL_TO_HAVE,
-    search_changes.ALL_OF_CLASS,
-    search_changes.ADMIN_TWICE,
-    search_changes.SECOND_OF_ALL,
-    search_changes.LATER_ALTERNATIVE,
-    search_changes.CONSUMERS,
-    search_changes.EACH_SHARE,
-    search_changes.AT_INVALID_POOL,
-    search_changes.CHARGED_IN_VAIN,
-    search_changes.CHARGED_TWICE,
-    search_changes.ALL_HAVE_ROOM,
-    requests.AT_MAX,
-    constraints.DIFFERS,
+    devices.MISSING_KEY_HINT,
+    allocator.NONE_IS_ALL,
+    allocator.UNAVAILABLE_OF_ALL,
+    allocator.ALL_OF_CLASS,
+    allocator.ADMIN_TWICE,
+    allocator.SELECTORS_OF_SECOND,
+    allocator.NEXT_ALTERNATIVE,
+    allocator.COUNTER_CONSUMERS,
+    allocator.EACH_SHARE,
+    allocator.INVALID_POOL_ERROR,
+    allocator.CHARGED_IN_VAIN,
+    allocator.CHARGED_TWICE,
+    allocator.ALL_HAVE_ROOM,
+    requests.TOO_MANY_RESULTS,
+    constraints.DISTINCT_BETWEEN,
     constraints.EACH_DISTINCT,
-    counters.SETS_TOLD_APART,
+    allocator.COUNTER_SET_KEY,
     pools.INCOMPLETE,
     pools.NEWER_SLICES,
     pools.CHECKS_NAMES,
-    pools.COUNTERS_OF,
+    pools.COUNTER_SCOPE,
     pools.COUNTS_SHARES,
     evaluation.TIMED_OUT,
-    step_limit.SEQUENCES,
+    step_limit.SEARCH_ORDER,
     hints.HEARS_OF_ALLOCATABLE,
     hints.HEARS_OF_SLICES,
     hints.SLICES_NEED_CLAIMS,
-    capacity.BEYOND_RANGE,
+    capacity.UNREPRESENTABLE_REQUEST,
     capacity.FRACTIONS,
-    *noted_changes.CHANGES,
+    *(noted_change.change for noted_change in NOTED),
 )

@@ -18,7 +18,8 @@ from kschedctl.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequir
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import PoolId
 from kschedctl.scheduler.plugins.dynamic_resources.devices import Devices
 from kschedctl.scheduler.plugins.dynamic_resources.pools import (
-    COUNTERS_OF,
+    COUNTER_SCOPE,
+    CounterScope,
     IndexedSlice,
     Pool,
     PooledDevice,
@@ -149,7 +150,9 @@ class VisibleDevices:
 
     def _is_for_all(self, piece: IndexedSlice) -> bool:
         """Whether a slice counts for every node, whatever it says."""
-        return bool(piece.slice.spec.shared_counters) and COUNTERS_OF.at(self.devices.features.release) == "the pool"
+        if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
+            return False
+        return bool(piece.slice.spec.shared_counters)
 
     @cached_property
     def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:

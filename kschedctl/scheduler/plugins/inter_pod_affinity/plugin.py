@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from functools import partial
 from typing import ClassVar, Self
 
@@ -70,12 +71,21 @@ from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 EXISTING = "existing"
 """The name of what pods that run have against a pod."""
 TERMS = ("required_affinity", "required_anti_affinity", "preferred_affinity", "preferred_anti_affinity")
-TAKEN = ByVersion(
+
+
+class ExcludingSelectorScope(StrEnum):
+    """The namespaces whose pods match a term with a namespaceSelector that only excludes."""
+
+    SELECTED_NAMESPACES = "those of the namespaces that it selects"
+    EVERY_NAMESPACE = "those of every namespace"
+
+
+EXCLUDING_SELECTOR_SCOPE = ByVersion(
     "whose pods a namespaceSelector of the pod's own terms takes that only excludes",
     (
-        ("", "those of the namespaces that it selects"),
-        ("1.34", "those of every namespace"),
-        ("1.37", "those of the namespaces that it selects"),
+        ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
+        ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),
+        ("1.37", ExcludingSelectorScope.SELECTED_NAMESPACES),
     ),
     "#132457, #138198 (of which #141563 takes the fix alone back to older versions)",
 )
@@ -110,7 +120,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         hints.COMPARES_NODES,
         hints.CHECKS_BOTH_WAYS,
         hints.ANY_IS_MET,
-        TAKEN,
+        EXCLUDING_SELECTOR_SCOPE,
     )
     hints_since = 31
     without = "affinity and anti-affinity between pods are ignored"
@@ -135,7 +145,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     @classmethod
     def make(cls, args: InterPodAffinityArgs, gates: FeatureGates) -> Self:
-        return cls(args, as_documented=TAKEN.at(gates.release) == TAKEN.steps[0][1])
+        scope = EXCLUDING_SELECTOR_SCOPE.at(gates.release)
+        return cls(args, as_documented=scope is ExcludingSelectorScope.SELECTED_NAMESPACES)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""

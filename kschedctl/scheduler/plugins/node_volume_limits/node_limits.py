@@ -9,9 +9,11 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.resource_names import ATTACHABLE_VOLUMES_PREFIX
+from kschedctl.scheduler.framework.facts import Detail, Fact
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.text.counts import counted
 
 CSI_PREFIX = f"{ATTACHABLE_VOLUMES_PREFIX}csi-"
 MAX_NAME_LENGTH = 63
@@ -57,3 +59,26 @@ def csi_limit_resource(driver: str) -> str:
 
     digest = hashlib.sha1(driver.encode(), usedforsecurity=False).hexdigest()
     return CSI_PREFIX + driver[:DRIVER_LENGTH] + digest[:HASH_LENGTH]
+
+
+class DriverLimit(Detail, frozen=True):
+    """A CSI driver that has ``attached`` volumes, and would get as many ``more`` with the pod, over its ``limit``."""
+
+    driver: str
+    attached: int
+    limit: int
+    more: int
+
+
+class TooManyVolumes(Fact, frozen=True):
+    drivers: tuple[DriverLimit, ...]
+
+    def words(self) -> str:
+        """
+        >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).words()
+        'driver csi has 2 of 2 volumes attached, the pod brings 1 more'
+        """
+        return "; ".join(
+            f"driver {d.driver} has {d.attached} of {counted(d.limit, 'volume')} attached, the pod brings {d.more} more"
+            for d in self.drivers
+        )

@@ -19,7 +19,6 @@ from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.plugins.helper.volumes.listers import NotFoundError, listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, node_attachments
-from kschedctl.scheduler.plugins.node_volume_limits.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.in_tree import (
     AZURE_DISK,
     CINDER,
@@ -29,7 +28,7 @@ from kschedctl.scheduler.plugins.node_volume_limits.in_tree import (
     disks_of_running,
     in_tree_disks,
 )
-from kschedctl.scheduler.plugins.node_volume_limits.node_limits import node_limits
+from kschedctl.scheduler.plugins.node_volume_limits.node_limits import DriverLimit, TooManyVolumes, node_limits
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
