@@ -17,7 +17,12 @@ MOST_LINES = 220
 
 @pytest.mark.parametrize(("command", "printed"), examples(), ids=lambda value: value.split("\n")[0][:60])
 def test_example(command: str, printed: str) -> None:
-    assert run(command) == printed
+    assert without_rule_count(run(command)) == without_rule_count(printed)
+
+
+def without_rule_count(text: str) -> str:
+    """Return the output without the number of lint rules, so that a new rule does not outdate the documents."""
+    return re.sub(r"by \d+ rules$", "by all rules", text, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", dict.fromkeys(command_lines()))

@@ -1,9 +1,10 @@
-"""What CONTRIBUTING.md says under "To add" is done on a copy of the package, and the program knows it."""
+"""Follow the recipes of CONTRIBUTING.md in a copy of the package, and check that the program knows what was added."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,20 +27,20 @@ def greet(*, name: str = "you") -> int:
 
 
 def recipe(title: str) -> str:
-    """The paragraph that begins with it."""
+    """Return the paragraph of CONTRIBUTING.md with this title."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     return next(part for part in text.split("\n\n") if part.startswith(f"**{title}.**"))
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The package in links, but for files that a recipe changes, which it writes anew."""
+    """Copy the package as symbolic links. A recipe that changes a file replaces its link."""
     subprocess.run(["cp", "-rs", str(ROOT / "kschedctl"), str(tmp_path)], check=True)
     return tmp_path
 
 
 def add(copy: Path, path: str, text: str, after: str = "") -> None:
-    """A new file, or a line after another one."""
+    """Write a new file, or insert `text` behind the line `after` of a file that exists."""
     file = copy / path
     file.parent.mkdir(exist_ok=True)
     if after:
@@ -83,16 +84,14 @@ def legendary(workload: Workload) -> Iterator[Problem]:
         yield workload.subject.problem(("spec", "replicas"), "42 replicas")
 
 
-RULES = (
-    Rule(
-        "pc-legendary",
-        WARNING,
-        each_workload(legendary),
-        summary="42 replicas",
-        why="Nobody knows the question.",
-        fix="Ask",
-        source="https://example.com",
-    ),
+PC_LEGENDARY = Rule(
+    "pc-legendary",
+    WARNING,
+    each_workload(legendary),
+    summary="42 replicas",
+    why="Nobody knows the question.",
+    fix="Ask",
+    source="https://example.com",
 )
 '''
 DEPLOYMENT = """apiVersion: apps/v1
@@ -109,6 +108,7 @@ spec:
 
 def test_a_lint_rule(copy: Path) -> None:
     (folder,) = re.findall(r"`(kschedctl/lint/rules/)<family>/`", recipe("A lint rule"))
+    (update,) = re.findall(r"run `python (-m [\w.]+)`", recipe("A lint rule"))
     add(copy, f"{folder}priority/legends.py", RULE)
     (examples,) = re.findall(r"`(kschedctl/lint/examples/)` with the rule's id as name", recipe("A lint rule"))
     good = DEPLOYMENT.replace("42", "41")
@@ -119,6 +119,13 @@ def test_a_lint_rule(copy: Path) -> None:
     assert re.search(r"^ +5:\d+ +warning +pc-legendary +Deployment shop/web +42 replicas", table, re.MULTILINE)
     (copy / "web.yaml").write_text(good)
     assert "42 replicas" not in run(copy, "lint", "web.yaml", "--select", "pc-legendary")
+    (copy / "kschedctl/lint/RULES.md").unlink()
+    subprocess.run([sys.executable, *update.split()], check=True, cwd=copy)
+    shutil.copy(ROOT / "tests/lint/test_rules.py", copy)
+    chosen = "legendary or table_is_current or examples_and_rules or new_file"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_rules.py", "-k", chosen]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=copy)
+    assert "5 passed" in done.stdout, done.stdout
 
 
 PLUGIN = '''"""NodeLegend: nodes that are of legend."""

@@ -24,7 +24,8 @@ from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.controllers.creation_failures import find_unread_kinds
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.missing_pods import explain_fewer_pods, find_fixes_for_report, replay_missing_pods
-from kschedctl.replay.controllers.target_pod import TargetPod, create_targets
+from kschedctl.replay.controllers.target_creation import create_targets
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
 from kschedctl.replay.waiting_elsewhere import find_holding_back
 
@@ -79,9 +80,9 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
         refuse_invalid([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
         scheduler = inquiry.scheduler
         written = {key: inquiry.written[key].document for key in manifests}
-        made = dict(
-            zip(manifests, create_targets(scheduler, [inquiry.manifests[k] for k in manifests], written), strict=True)
-        )
+        workloads_to_create = [inquiry.manifests[key] for key in manifests]
+        targets = create_targets(scheduler, workloads_to_create, written) if manifests else []
+        made = dict(zip(manifests, targets, strict=True))
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):

@@ -138,7 +138,7 @@ TABLE = (
         7,
         exit_codes=f"Exit codes: 0 all pods get a node, 1 some do not, {FAILURES}, 5 undecided.",
         schemas={"node-sizing": "commands.size.report:NodeSizing"},
-        pages={"NodeSizing": "commands.size.page:sizing_page"},
+        pages={"NodeSizing": "commands.size.page:build_page"},
     ),
     CommandEntry(
         "audit",

@@ -1,4 +1,4 @@
-"""The rules: those of all modules in ``kschedctl/lint/rules/``, and those that reading manifests applies."""
+"""All lint rules by family, and the rules whose problems are found while manifests are read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 
+from kschedctl.api.json_values import field_at
 from kschedctl.lint import rules
-from kschedctl.lint.fixes.safe_fixes import unquote_number
 from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.field_edits import FieldEdit, SetField, is_pod_count
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Problem
 
@@ -26,53 +27,63 @@ HEADINGS = {
     "autoscaling": "Autoscalers",
     "names": "Names that nothing has",
 }
-"""Family -> its heading; a family is a module of rules, or a folder of such modules."""
+"""The heading of each family. A family is a module in ``kschedctl/lint/rules/``, or a folder of modules."""
 
 
-def rules_of(family: str) -> Iterator[Rule]:
-    """What the module of a family has, or those of its folder, by name."""
-    module = import_module(f"{rules.__name__}.{family}")
-    names = sorted(module_info.name for module_info in iter_modules(getattr(module, "__path__", ())))
-    for part in [import_module(f"{module.__name__}.{name}") for name in names] or [module]:
-        yield from part.RULES
+def find_rules(family: str) -> Iterator[Rule]:
+    """Yield the ``Rule`` constants of a family's module, or of each module in its folder, in source order."""
+    package = import_module(f"{rules.__name__}.{family}")
+    names = sorted(module_info.name for module_info in iter_modules(getattr(package, "__path__", ())))
+    for module in [import_module(f"{package.__name__}.{name}") for name in names] or [package]:
+        yield from (value for value in vars(module).values() if isinstance(value, Rule))
 
 
-FAMILIES: dict[str, tuple[Rule, ...]] = {heading: tuple(rules_of(family)) for family, heading in HEADINGS.items()}
-"""Heading -> its rules."""
-RULES: tuple[Rule, ...] = tuple(rule for of_family in FAMILIES.values() for rule in of_family)
+FAMILIES: dict[str, tuple[Rule, ...]] = {heading: tuple(find_rules(family)) for family, heading in HEADINGS.items()}
+"""The rules of each family, by its heading."""
+RULES: tuple[Rule, ...] = tuple(rule for family_rules in FAMILIES.values() for rule in family_rules)
+"""All rules, in the order of the table."""
 
 
-def _nothing(context: LintContext) -> Iterator[Problem]:
+def find_nothing(context: LintContext) -> Iterator[Problem]:
+    """Find no problems. The check of rules whose problems are found while reading."""
     return iter(())
+
+
+def _unquote_number(problem: Problem) -> FieldEdit | None:
+    """Return the edit that removes the quotes around a number, or None if the field is anything else."""
+    value = field_at(problem.subject.document, *problem.path)
+    if isinstance(value, str) and is_pod_count(value) and ": expected int" in problem.message:
+        return SetField(problem.path, int(value))
+    return None
 
 
 INVALID = Rule(
     "doc-invalid",
     ERROR,
-    _nothing,
+    find_nothing,
     summary="A field of the wrong type, or a quantity that cannot be read",
     why="The API server refuses the object. No other rule is checked on it.",
     fix="Correct the value",
     source="https://kubernetes.io/docs/reference/kubernetes-api/",
-    safe_fix=unquote_number,
+    safe_fix=_unquote_number,
 )
-"""Found while reading, not by a check; it cannot be deselected."""
+"""Reported for objects that cannot be decoded. It cannot be deselected."""
 
 UNREADABLE = Rule(
     "doc-unreadable",
     ERROR,
-    _nothing,
+    find_nothing,
     summary="A file of manifests that cannot be read",
     why="Nothing in it is checked, and kubectl does not apply it.",
     fix="Correct the file, or exclude it with --exclude",
     source="https://kubernetes.io/docs/concepts/overview/working-with-objects/",
 )
-"""Found while reading too; it cannot be deselected."""
+"""Reported for files that cannot be parsed. It cannot be deselected."""
 
 IGNORE_FAULTY = Rule(
     "ignore-faulty",
     WARNING,
-    _nothing,
+    find_nothing,
     summary="An annotation kschedctl/ignore that ignores nothing",
     why="It names no rule, or gives no reason: what it should silence is still reported.",
     fix="Write kschedctl/ignore: RULE reason",

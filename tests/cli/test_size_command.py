@@ -81,7 +81,7 @@ def test_ctrl_c_prints_the_best_so_far(
             raise KeyboardInterrupt
         return whole(sets, counts)
 
-    monkeypatch.setattr(NodeSets, "waiting", waiting)
+    monkeypatch.setattr(NodeSets, "find_waiting", waiting)
     code, out, _ = run("size", *files, "--assume-complete", "-o", output)
     assert code == 130
     if output == "json":

@@ -15,7 +15,7 @@ import yaml
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cluster import Cluster
 from kschedctl.lint import rules as rules_package
-from kschedctl.lint.catalogue import FAMILIES, HEADINGS, RULES, rules_of
+from kschedctl.lint.catalogue import FAMILIES, HEADINGS, RULES, find_rules
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule
@@ -84,7 +84,7 @@ def check(context):
             yield workload.problem((), "gold")
 
 
-RULES = (Rule("ts-gold", NOTE, check, summary="Gold", why="It is gold.", fix="Leave it", source="here"),)
+TS_GOLD = Rule("ts-gold", NOTE, check, summary="Gold", why="It is gold.", fix="Leave it", source="here")
 """
 
 
@@ -93,7 +93,7 @@ def test_a_new_file_in_the_folder_of_a_family_is_found(tmp_path: Path, monkeypat
     (tmp_path / "zz_added_by_a_test.py").write_text(NEW_RULE)
     monkeypatch.setattr(spread, "__path__", [*spread.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, "kschedctl.lint.rules.spread.zz_added_by_a_test", raising=False)
-    rules = list(rules_of("spread"))
+    rules = list(find_rules("spread"))
     assert rules[:-1] == list(FAMILIES["Topology spread"])
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"tier": "gold"}}, "spec": {}}
     (tmp_path / "pod.json").write_text(json.dumps(pod))

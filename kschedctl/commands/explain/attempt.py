@@ -44,7 +44,8 @@ from kschedctl.errors import InputError, UsageError
 from kschedctl.replay import unknown as doubts
 from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.controllers.manifests import sort_manifests
-from kschedctl.replay.controllers.target_pod import TargetPod, create_targets, with_other_priority
+from kschedctl.replay.controllers.target_creation import create_targets
+from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
 from kschedctl.replay.controllers.unreplayed_admission import (
     HOOK_KINDS,
     describe_unreplayed_limits,

@@ -43,7 +43,7 @@ class NodeShape:
     def limit_to_zone(self, zone: str) -> NodeShape:
         """Return the shape limited to one zone."""
         name, models, prices = f"{self.name}.{zone}", {zone: self.models[zone]}, {zone: self.prices[zone]}
-        return replace(self, name=name, models=models, prices=prices, of=self.name)
+        return replace(self, name=name, models=models, prices=prices, base_name=self.name)
 
     def first_node_in(self, zone: str) -> str:
         """Return the name of the first node in a zone, as nodes go to the zones in turn."""

@@ -25,7 +25,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     billionths,
     claim_class,
     claim_key,
-    claim_volumes,
+    iter_claim_volumes,
     listers,
     requested_storage,
     volume_class,
@@ -51,7 +51,7 @@ class PodClaim(NamedTuple):
 def pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
     """In the pod's order."""
     pod, known = tried.trial.pod, listers(tried.cycle.view).claims
-    for volume, name, ephemeral in claim_volumes(pod):
+    for volume, name, ephemeral in iter_claim_volumes(pod):
         yield PodClaim(volume.name, name, ephemeral, known.get((pod.metadata.namespace, name)))
 
 

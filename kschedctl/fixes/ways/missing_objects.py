@@ -42,10 +42,10 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
     billionths,
-    check_owner,
     claim_class,
     claim_key,
     listers,
+    require_owner,
     volume_storage,
 )
 
@@ -196,7 +196,7 @@ def _again(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
 
 def _own(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     try:
-        check_owner(pod, claim)
+        require_owner(pod, claim)
     except PluginError:
         return False
     return True

@@ -67,7 +67,9 @@ def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     """Return whether some volume of the driver can be used on the node, but not on every node."""
     storage = listers(tried.cycle.view)
     of_driver = (v for v in storage.volumes.values() if v.spec.csi is not None and v.spec.csi.driver == driver)
-    reached = (storage.topology.reach(v.spec.node_affinity) for v in of_driver if v.spec.node_affinity is not None)
+    reached = (
+        storage.topology.reachable_rows(v.spec.node_affinity) for v in of_driver if v.spec.node_affinity is not None
+    )
     return any(tried.at in rows and len(rows) < len(tried.cycle.view.nodes) for rows in reached)
 
 

@@ -135,7 +135,7 @@ def _most_alike(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persiste
     for volume in storage.volumes.values():
         if volume.metadata.deletion_timestamp is not None or not _to_be_had(tried, volume):
             continue
-        rows = storage.topology.reach(volume.spec.node_affinity)
+        rows = storage.topology.reachable_rows(volume.spec.node_affinity)
         near = tried.row is None or tried.row in rows
         differences = len(as_offered(claim, volume)[1]) + (volume.spec.claim_ref is not None)
         ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))

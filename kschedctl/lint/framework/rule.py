@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kschedctl.lint.fixes.field_edits import FieldEdit
 from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.field_edits import FieldEdit
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.configuration.version_fields import VersionedField

@@ -60,17 +60,21 @@ class Subject:
         """The group of the API that it is of, empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
-    def problem(self, path: Path, message: str, fix: str = "") -> Problem:
-        return Problem(self, path, message, fix)
+    def problem(self, path: Path, message: str, fix: str = "", replacement: str = "") -> Problem:
+        """Return a problem at a field of the object."""
+        return Problem(self, path, message, fix, replacement)
 
 
 class Problem(NamedTuple):
-    """Something wrong at a field of an object. ``fix``: better than the rule's general one, where that is known."""
+    """Something wrong at a field of an object."""
 
     subject: Subject
     path: Path
     message: str
     fix: str = ""
+    """Advice for this problem, or "" if the rule's general advice applies."""
+    replacement: str = ""
+    """The value, or the key, to write at the path, or "" if more than one thing could be meant."""
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

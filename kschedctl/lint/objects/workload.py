@@ -139,9 +139,9 @@ class Workload:
         yield from ((("containers", i), container) for i, container in enumerate(self.spec.containers))
         yield from ((("initContainers", i), container) for i, container in enumerate(self.spec.init_containers))
 
-    def problem(self, path: Path, message: str, fix: str = "") -> Problem:
-        """At a field of the pod's spec."""
-        return Problem(self.subject, self.at_field(*path), message + self.remark, fix)
+    def problem(self, path: Path, message: str, fix: str = "", replacement: str = "") -> Problem:
+        """Return a problem at a field of the pod's spec."""
+        return Problem(self.subject, self.at_field(*path), message + self.remark, fix, replacement)
 
     def at_field(self, *path: str | int) -> Path:
         """A field of the pod's spec, from the root of the object."""

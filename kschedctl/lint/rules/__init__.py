@@ -1,1 +1,5 @@
-"""One file a family of rules; each ends with its RULES."""
+"""The lint rules, one module or folder per family.
+
+Each rule is a ``Rule`` constant right below the function that finds its problems; ``kschedctl.lint.catalogue`` finds it
+there.
+"""

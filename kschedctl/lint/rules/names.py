@@ -1,4 +1,4 @@
-"""Names that nothing has: of what objects refer to, of what autoscalers scale, and of namespaces."""
+"""Rules about names of other objects, such as claims, autoscaler targets and namespaces, that do not exist."""
 
 from __future__ import annotations
 
@@ -23,52 +23,53 @@ from kschedctl.lint.objects.kinds import AUTOSCALERS, ScalingLimits
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, TEMPLATES, Workload
 
-_PROVIDED = {
+_BUILTIN_NAMES = {
     "StorageClass": {"standard", "default", "managed", "gp2", "gp3", "local-path", "hostpath", "longhorn"},
     "RuntimeClass": {"nvidia", "runc", "crun", "kata", "gvisor", "runsc", "spin"},
     "ServiceAccount": {"default"},
 }
-"""Kind -> names that clusters bring with them."""
-_MOST_COMPARED = 500
-"""Names of one kind; nobody finds a slip among more of them."""
+"""Names of each kind that clusters have from the start."""
+_MAX_COMPARED = 500
+"""With more names of one kind, misspellings are not searched for."""
+_WHY_PENDING = "The pods stay Pending until what they name is created."
+_WHY_DENIED = "Admission refuses the pods: the controller keeps trying and nothing starts."
+_CORRECT_NAME = "Correct the name"
 
 
 class NameReference(NamedTuple):
-    """The name of an object of a kind, and the field of an object that holds it.
-
-    ``namespace``: that of the object with the name, unless it is that of the one with the field.
-    """
+    """A field of one object that holds the name of another object."""
 
     subject: Subject
     path: Path
     kind: str
     name: str
     namespace: str = ""
+    """The namespace of the named object, or "" if it is that of the object with the field."""
 
     @property
-    def where(self) -> str:
-        """The namespace, empty for kinds without one."""
+    def target_namespace(self) -> str:
+        """Return the namespace of the named object, or "" for cluster-scoped kinds."""
         return "" if self.kind in CLUSTER_SCOPED else self.namespace or self.subject.namespace or "default"
 
 
-def misspelt(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
-    """Names that nothing has, each beside one that was meant."""
+def _find_misspelt_names(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
+    """Yield a problem for each name that does not exist but is similar to one that does."""
     anywhere: dict[str, set[str]] = {}
     for reference in references:
         kind, name = reference.kind, reference.name
         known = anywhere.setdefault(kind, context.names_anywhere(kind))
-        if not name or name in known or name in _PROVIDED.get(kind, ()):
+        if not name or name in known or name in _BUILTIN_NAMES.get(kind, ()):
             continue
-        names = context.names_beside(reference.subject, kind, reference.where)
-        if name not in names and len(names) <= _MOST_COMPARED and (meant := one_meant(name, names)):
+        names = context.names_beside(reference.subject, kind, reference.target_namespace)
+        if name not in names and len(names) <= _MAX_COMPARED and (meant := one_meant(name, names)):
             message = f'there is no {kind} "{name}", but "{meant}"'
             yield reference.subject.problem(reference.path, message, f"Write {meant}")
 
 
-def elsewhere(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
-    """Names that only an object of another namespace has, which nothing there names."""
+def _find_names_in_other_namespaces(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
+    """Yield a problem for each name that exists only in one other namespace, where nothing refers to it."""
     references = [reference for reference in references if reference.name and reference.subject.namespace]
-    named = {(reference.kind, reference.where, reference.name) for reference in references}
+    named = {(reference.kind, reference.target_namespace, reference.name) for reference in references}
     for subject, path, kind, name, _ in references:
         homes = context.namespaces_of(kind, name)
         free = [home for home in homes if (kind, home, name) not in named]
@@ -81,21 +82,40 @@ def elsewhere(context: LintContext, references: Iterable[NameReference]) -> Iter
             yield subject.problem(path, f'{kind} "{name}" is in namespace {free[0]}, and visible only there')
 
 
-_SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
-_QUEUE = "kueue.x-k8s.io/queue-name"
+_KNOWN_SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
+_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
-def storage(context: LintContext) -> Iterator[Problem]:
+def find_misspelt_storage_names(context: LintContext) -> Iterator[Problem]:
+    """Find names of claims, volumes and StorageClasses that are misspelt or of another namespace.
+
+    With a cluster, ``vl-missing`` checks the names instead.
+    """
     if context.cluster is None:  # else vl-missing speaks
-        yield from _misspelt_or_elsewhere(context, list(_of_storage(context)))
+        yield from _find_unresolved_names(context, list(_iter_storage_references(context)))
 
 
-def _misspelt_or_elsewhere(context: LintContext, references: Sequence[NameReference]) -> Iterator[Problem]:
-    yield from misspelt(context, references)
-    yield from elsewhere(context, (reference for reference in references if reference.kind not in CLUSTER_SCOPED))
+VL_MISSPELT = Rule(
+    "vl-misspelt",
+    WARNING,
+    find_misspelt_storage_names,
+    summary="A claim, volume or StorageClass name that looks misspelt, or is in another namespace",
+    why=_WHY_PENDING,
+    fix=_CORRECT_NAME,
+    source=doc.VOLUMES,
+)
 
 
-def _of_storage(context: LintContext) -> Iterator[NameReference]:
+def _find_unresolved_names(context: LintContext, references: Sequence[NameReference]) -> Iterator[Problem]:
+    """Yield a problem for each name that is misspelt or exists only in another namespace."""
+    yield from _find_misspelt_names(context, references)
+    yield from _find_names_in_other_namespaces(
+        context, (reference for reference in references if reference.kind not in CLUSTER_SCOPED)
+    )
+
+
+def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
+    """Yield the names of claims, volumes and StorageClasses in workloads, claims and volumes."""
     for subject, path, name in storage_class_names(context.linted(PersistentVolumeClaim), context.workloads):
         yield NameReference(subject, path, "StorageClass", name)
     for workload in context.workloads:
@@ -113,12 +133,28 @@ def _of_storage(context: LintContext) -> Iterator[NameReference]:
             yield NameReference(subject, path, "PersistentVolumeClaim", kept.name, namespace)
 
 
-def devices(context: LintContext) -> Iterator[Problem]:
+def find_misspelt_device_names(context: LintContext) -> Iterator[Problem]:
+    """Find names of ResourceClaims, their templates and DeviceClasses that are misspelt or of another namespace.
+
+    With a cluster, ``dra-no-device`` checks the names instead.
+    """
     if context.cluster is None:  # else dra-no-device speaks
-        yield from _misspelt_or_elsewhere(context, list(_of_devices(context)))
+        yield from _find_unresolved_names(context, list(_iter_device_references(context)))
 
 
-def _of_devices(context: LintContext) -> Iterator[NameReference]:
+DRA_MISSPELT = Rule(
+    "dra-misspelt",
+    WARNING,
+    find_misspelt_device_names,
+    summary="A ResourceClaim, ResourceClaimTemplate or DeviceClass name that looks misspelt",
+    why=_WHY_PENDING,
+    fix=_CORRECT_NAME,
+    source=doc.DEVICES,
+)
+
+
+def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
+    """Yield the names of ResourceClaims, their templates and DeviceClasses in workloads and claims."""
     for workload in context.workloads:
         for i, reference in enumerate(workload.spec.resource_claims):
             template, named = reference.resource_claim_template_name or "", reference.resource_claim_name or ""
@@ -126,13 +162,13 @@ def _of_devices(context: LintContext) -> Iterator[NameReference]:
             yield NameReference(workload.subject, (*at, "resourceClaimTemplateName"), "ResourceClaimTemplate", template)
             yield NameReference(workload.subject, (*at, "resourceClaimName"), "ResourceClaim", named)
     for subject, claim in context.linted(ResourceClaim):
-        yield from _device_classes(subject, ("spec",), claim.spec)
+        yield from _iter_device_class_references(subject, ("spec",), claim.spec)
     for subject, claim_template in context.linted(ResourceClaimTemplate):
-        yield from _device_classes(subject, ("spec", "spec"), claim_template.spec.spec)
+        yield from _iter_device_class_references(subject, ("spec", "spec"), claim_template.spec.spec)
 
 
-def _device_classes(subject: Subject, spec_at: Path, spec: ResourceClaimSpec) -> Iterator[NameReference]:
-    """The classes that requests for devices name."""
+def _iter_device_class_references(subject: Subject, spec_at: Path, spec: ResourceClaimSpec) -> Iterator[NameReference]:
+    """Yield the DeviceClasses that the requests of a claim name."""
     for i, request in enumerate(spec.devices.requests):
         path = (*spec_at, "devices", "requests", i)
         if request.exactly is not None:
@@ -143,46 +179,93 @@ def _device_classes(subject: Subject, spec_at: Path, spec: ResourceClaimSpec) ->
             yield NameReference(subject, at, "DeviceClass", alternative.device_class_name)
 
 
-def runtime_class(context: LintContext) -> Iterator[Problem]:
-    yield from misspelt(context, _of_pods(context, "RuntimeClass", "runtimeClassName"))
+def find_misspelt_runtime_classes(context: LintContext) -> Iterator[Problem]:
+    """Find RuntimeClass names in pod templates that look misspelt."""
+    yield from _find_misspelt_names(context, _iter_pod_field_references(context, "RuntimeClass", "runtimeClassName"))
 
 
-def service_account(context: LintContext) -> Iterator[Problem]:
-    yield from misspelt(context, _of_pods(context, "ServiceAccount", "serviceAccountName"))
+RC_MISSPELT = Rule(
+    "rc-misspelt",
+    WARNING,
+    find_misspelt_runtime_classes,
+    summary="A RuntimeClass name that looks misspelt",
+    why=_WHY_DENIED,
+    fix=_CORRECT_NAME,
+    source="https://kubernetes.io/docs/concepts/containers/runtime-class/",
+)
 
 
-def _of_pods(context: LintContext, kind: str, field: str) -> Iterator[NameReference]:
-    """What a field of the pods' specs names."""
+def find_misspelt_service_accounts(context: LintContext) -> Iterator[Problem]:
+    """Find ServiceAccount names in pod templates that look misspelt."""
+    yield from _find_misspelt_names(
+        context, _iter_pod_field_references(context, "ServiceAccount", "serviceAccountName")
+    )
+
+
+SA_MISSPELT = Rule(
+    "sa-misspelt",
+    WARNING,
+    find_misspelt_service_accounts,
+    summary="A ServiceAccount name that looks misspelt",
+    why=_WHY_DENIED,
+    fix=_CORRECT_NAME,
+    source="plugin/pkg/admission/serviceaccount (v1.36)",
+)
+
+
+def _iter_pod_field_references(context: LintContext, kind: str, field: str) -> Iterator[NameReference]:
+    """Yield the name that each pod template has in a field of its spec."""
     for workload in context.workloads:
         yield NameReference(workload.subject, workload.at_field(field), kind, text_at(workload.written, field))
 
 
-def gang(context: LintContext) -> Iterator[Problem]:
-    yield from misspelt(context, _of_gangs(context))
+def find_misspelt_group_names(context: LintContext) -> Iterator[Problem]:
+    """Find names of PodGroups and of Kueue queues that look misspelt."""
+    yield from _find_misspelt_names(context, _iter_group_references(context))
 
 
-def _of_gangs(context: LintContext) -> Iterator[NameReference]:
+GG_MISSPELT = Rule(
+    "gg-misspelt",
+    WARNING,
+    find_misspelt_group_names,
+    summary="A PodGroup or Kueue queue name that looks misspelt",
+    why="The pods wait, gated or suspended, until what they name is created.",
+    fix=_CORRECT_NAME,
+    source=f"{doc.PLUGINS}: gangscheduling; https://kueue.sigs.k8s.io/docs/concepts/local_queue/",
+)
+
+
+def _iter_group_references(context: LintContext) -> Iterator[NameReference]:
+    """Yield the PodGroups that pod templates name and the Kueue queues that labels name."""
     for workload in context.workloads:
         group = workload.spec.scheduling_group
         name = (group.pod_group_name if group else "") or ""
         yield NameReference(workload.subject, workload.at_field("schedulingGroup", "podGroupName"), "PodGroup", name)
     for subject in context.subjects:
-        if queue := text_at(subject.document, "metadata", "labels", _QUEUE):
-            yield NameReference(subject, ("metadata", "labels", _QUEUE), "LocalQueue", queue)
+        if queue := text_at(subject.document, "metadata", "labels", _QUEUE_LABEL):
+            yield NameReference(subject, ("metadata", "labels", _QUEUE_LABEL), "LocalQueue", queue)
 
 
-def scheduler(workload: Workload) -> Iterator[Problem]:
+def find_misspelt_schedulers(workload: Workload) -> Iterator[Problem]:
+    """Find schedulerNames that are similar to that of a known scheduler."""
     name = workload.spec.scheduler_name
-    if name not in _SCHEDULERS and (meant := one_meant(name, _SCHEDULERS)):
+    if name not in _KNOWN_SCHEDULERS and (meant := one_meant(name, _KNOWN_SCHEDULERS)):
         yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
 
 
-_PENDING = "The pods stay Pending until what they name is created."
-_REFUSED = "Admission refuses the pods: the controller keeps trying and nothing starts."
-_CORRECT = "Correct the name"
+SC_MISSPELT = Rule(
+    "sc-misspelt",
+    WARNING,
+    each_workload(find_misspelt_schedulers),
+    summary="A schedulerName that looks misspelt",
+    why="No scheduler looks at the pods: they stay Pending without a single event.",
+    fix="Correct schedulerName, or leave it out",
+    source=doc.SCHEDULERS,
+)
 
 
-def scaled(context: LintContext) -> Iterator[Problem]:
+def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
+    """Find autoscalers whose scaleTargetRef is similar to an existing kind or to an unscaled workload."""
     scalers = [scaler for kind in AUTOSCALERS for scaler in context.linted(kind)]
     autoscalers = [(subject, limits) for subject, scaler in scalers if (limits := scaler.limits)]
     targets = {(subject.namespace or "default", limits.name) for subject, limits in autoscalers}
@@ -192,51 +275,81 @@ def scaled(context: LintContext) -> Iterator[Problem]:
             message = f'there is no kind "{limits.kind}": kinds are case-sensitive'
             yield subject.problem(("spec", "scaleTargetRef", "kind"), message, f"Write {meant}")
             continue
-        there = _workloads(context, namespace, limits)
+        there = _list_names(context, namespace, limits)
         unscaled = [name for name in there if (namespace, name) not in targets]
         if limits.name not in there and (near := one_meant(limits.name, unscaled)):
             message = f'there is no {limits.kind} "{limits.name}", and "{near}" has no autoscaler'
             yield subject.problem(("spec", "scaleTargetRef", "name"), message, f"Write {near}")
 
 
-def _workloads(context: LintContext, namespace: str, limits: ScalingLimits) -> set[str]:
+HPA_MISSPELT = Rule(
+    "hpa-misspelt",
+    WARNING,
+    find_misspelt_scale_targets,
+    summary="An autoscaler whose scaleTargetRef looks misspelt",
+    why="It scales nothing: the workload stays at its replicas.",
+    fix="Correct scaleTargetRef",
+    source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
+)
+
+
+def _list_names(context: LintContext, namespace: str, limits: ScalingLimits) -> set[str]:
+    """Return the names of a namespace's linted workloads of the kind that an autoscaler scales."""
     return {w.subject.name for w in context.by_namespace.get(namespace, ()) if w.kind == limits.kind}
 
 
-_PROVIDED_NAMESPACES = ("kube-", "openshift-", "default")
+_BUILTIN_NAMESPACE_PREFIXES = ("kube-", "openshift-", "default")
 """What the names begin with of namespaces that clusters bring with them."""
-_NAME = "kubernetes.io/metadata.name"
-"""The label by which every namespace can be selected."""
-_KINDS = ("Namespace", "Project", "ProjectRequest")
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label with the name of each namespace."""
+_NAMESPACE_KINDS = ("Namespace", "Project", "ProjectRequest")
 
 
 class _NamespaceReference(NamedTuple):
-    """A namespace that a field names; ``needed``: without it no pod is ever made, or finds a node."""
+    """The name of a namespace in a field."""
 
     subject: Subject
     path: Path
     name: str
     needed: bool
+    """Whether pods are not created or not scheduled unless the namespace exists."""
 
 
-def missing(context: LintContext) -> Iterator[Problem]:
-    made = {name for kind in _KINDS for name in context.names_anywhere(kind)}
-    for subject, path, name, needed in (*_of_objects(context), *_of_terms(context)):
-        if name in made or name.startswith(_PROVIDED_NAMESPACES):
+def find_missing_namespaces(context: LintContext) -> Iterator[Problem]:
+    """Find names of namespaces that no manifest creates and that are misspelt or needed."""
+    made = {name for kind in _NAMESPACE_KINDS for name in context.names_anywhere(kind)}
+    for subject, path, name, needed in (*_iter_object_namespaces(context), *_iter_term_namespaces(context)):
+        if name in made or name.startswith(_BUILTIN_NAMESPACE_PREFIXES):
             continue
         beside = context.names_beside(subject, "Namespace")
-        known = beside if beside or path == _OF_OBJECT else set(context.by_namespace)
+        known = beside if beside or path == _METADATA_NAMESPACE else set(context.by_namespace)
         meant = one_meant(name, known) if name not in known else ""
         if meant or (needed and beside and name not in beside and context.cluster is None):
             message = f'nothing creates the namespace "{name}"' + f', but "{meant}"' * bool(meant and beside)
             yield subject.problem(path, message, f"Write {meant}" if meant else "")
 
 
-_OF_OBJECT: Path = ("metadata", "namespace")
+NS_MISSING = Rule(
+    "ns-missing",
+    WARNING,
+    find_missing_namespaces,
+    summary="A namespace that no manifest creates, where others are created",
+    why="The API server refuses objects in a namespace that does not exist, and required affinity to its pods "
+    "leaves pods Pending. Reported for names that nearly match a created one, for such affinity, and for workloads "
+    "in a file that creates another namespace.",
+    fix="Correct the name, or create the namespace",
+    source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/",
+)
 
 
-def _of_objects(context: LintContext) -> Iterator[_NamespaceReference]:
-    """Needed where the file of what makes pods makes another namespace, and no object of that one is elsewhere."""
+_METADATA_NAMESPACE: Path = ("metadata", "namespace")
+
+
+def _iter_object_namespaces(context: LintContext) -> Iterator[_NamespaceReference]:
+    """Yield the namespaces that objects name in their metadata.
+
+    A workload needs its namespace if its file creates another namespace and is the only file with objects of this one.
+    """
     making = {subject.place.file for subject in context.subjects if subject.kind == "Namespace" and subject.place}
     files: dict[str, set[str]] = {}
     for subject in context.subjects:
@@ -246,7 +359,7 @@ def _of_objects(context: LintContext) -> Iterator[_NamespaceReference]:
         name = subject.namespace
         if name and _is_written(subject):
             alone = subject.place is not None and files.get(name) == {subject.place.file} <= making
-            yield _NamespaceReference(subject, _OF_OBJECT, name, alone and subject.kind in TEMPLATES)
+            yield _NamespaceReference(subject, _METADATA_NAMESPACE, name, alone and subject.kind in TEMPLATES)
 
 
 def _is_written(subject: Subject) -> bool:
@@ -254,7 +367,8 @@ def _is_written(subject: Subject) -> bool:
     return bool(field_at(subject.document, "metadata", "namespace"))
 
 
-def _of_terms(context: LintContext) -> Iterator[_NamespaceReference]:
+def _iter_term_namespaces(context: LintContext) -> Iterator[_NamespaceReference]:
+    """Yield the namespaces that pod affinity terms name. Required affinity needs them."""
     used = {subject.namespace for subject in context.subjects}
     for workload in context.workloads:
         for path, term in pod_terms(workload):
@@ -263,84 +377,9 @@ def _of_terms(context: LintContext) -> Iterator[_NamespaceReference]:
                 at = workload.at_field(*path, "namespaces", i)
                 yield _NamespaceReference(workload.subject, at, name, required and name not in used)
             selector = term.namespace_selector.match_labels if term.namespace_selector else {}
-            if _NAME in selector:
-                at, name = workload.at_field(*path, "namespaceSelector", "matchLabels", _NAME), selector[_NAME]
+            if _NAMESPACE_NAME_LABEL in selector:
+                at, name = (
+                    workload.at_field(*path, "namespaceSelector", "matchLabels", _NAMESPACE_NAME_LABEL),
+                    selector[_NAMESPACE_NAME_LABEL],
+                )
                 yield _NamespaceReference(workload.subject, at, name, required and name not in used)
-
-
-RULES = (
-    Rule(
-        "vl-misspelt",
-        WARNING,
-        storage,
-        summary="A claim, volume or StorageClass name that looks misspelt, or is in another namespace",
-        why=_PENDING,
-        fix=_CORRECT,
-        source=doc.VOLUMES,
-    ),
-    Rule(
-        "dra-misspelt",
-        WARNING,
-        devices,
-        summary="A ResourceClaim, ResourceClaimTemplate or DeviceClass name that looks misspelt",
-        why=_PENDING,
-        fix=_CORRECT,
-        source=doc.DEVICES,
-    ),
-    Rule(
-        "gg-misspelt",
-        WARNING,
-        gang,
-        summary="A PodGroup or Kueue queue name that looks misspelt",
-        why="The pods wait, gated or suspended, until what they name is created.",
-        fix=_CORRECT,
-        source=f"{doc.PLUGINS}: gangscheduling; https://kueue.sigs.k8s.io/docs/concepts/local_queue/",
-    ),
-    Rule(
-        "rc-misspelt",
-        WARNING,
-        runtime_class,
-        summary="A RuntimeClass name that looks misspelt",
-        why=_REFUSED,
-        fix=_CORRECT,
-        source="https://kubernetes.io/docs/concepts/containers/runtime-class/",
-    ),
-    Rule(
-        "sa-misspelt",
-        WARNING,
-        service_account,
-        summary="A ServiceAccount name that looks misspelt",
-        why=_REFUSED,
-        fix=_CORRECT,
-        source="plugin/pkg/admission/serviceaccount (v1.36)",
-    ),
-    Rule(
-        "sc-misspelt",
-        WARNING,
-        each_workload(scheduler),
-        summary="A schedulerName that looks misspelt",
-        why="No scheduler looks at the pods: they stay Pending without a single event.",
-        fix="Correct schedulerName, or leave it out",
-        source=doc.SCHEDULERS,
-    ),
-    Rule(
-        "hpa-misspelt",
-        WARNING,
-        scaled,
-        summary="An autoscaler whose scaleTargetRef looks misspelt",
-        why="It scales nothing: the workload stays at its replicas.",
-        fix="Correct scaleTargetRef",
-        source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
-    ),
-    Rule(
-        "ns-missing",
-        WARNING,
-        missing,
-        summary="A namespace that no manifest creates, where others are created",
-        why="The API server refuses objects in a namespace that does not exist, and required affinity to its pods "
-        "leaves pods Pending. Reported for names that nearly match a created one, for such affinity, and for workloads "
-        "in a file that creates another namespace.",
-        fix="Correct the name, or create the namespace",
-        source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/",
-    ),
-)

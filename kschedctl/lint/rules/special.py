@@ -1,4 +1,4 @@
-"""Other schedulers, scheduling gates, gangs and devices."""
+"""Rules about other schedulers, scheduling gates, gangs and devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from kschedctl.lint.objects.workload import Workload
 from kschedctl.text.counts import counted
 
 
-def unknown_scheduler(context: LintContext) -> Iterator[Problem]:
+def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose schedulerName no profile serves and no bound pod has."""
     pods, served = context.facts.view.pods, set(context.facts.scheduler.configuration.profiles)
     served |= {pods.infos[kind].spec.scheduler_name for kind in set(pods.info[context.facts.view.node >= 0].tolist())}
     if not context.all_known("Pod"):
@@ -33,12 +34,37 @@ def unknown_scheduler(context: LintContext) -> Iterator[Problem]:
             )
 
 
-def scheduling_gates(workload: Workload) -> Iterator[Problem]:
+SC_UNKNOWN_SCHEDULER = Rule(
+    "sc-unknown-scheduler",
+    WARNING,
+    find_unknown_schedulers,
+    summary="schedulerName that no scheduler seems to serve",
+    why="No scheduler looks at the pods: they stay Pending without a single event.",
+    fix="Correct schedulerName, deploy that scheduler, or give its configuration with --config",
+    source=doc.SCHEDULERS,
+    needs_cluster=True,
+)
+
+
+def find_scheduling_gates(workload: Workload) -> Iterator[Problem]:
+    """Find scheduling gates in manifests."""
     for i, gate in enumerate(workload.spec.scheduling_gates):
         yield workload.problem(("schedulingGates", i), f"waits until something removes the gate {gate.name}")
 
 
-def quorum(context: LintContext) -> Iterator[Problem]:
+SC_SCHEDULING_GATE = Rule(
+    "sc-scheduling-gate",
+    WARNING,
+    each_workload(find_scheduling_gates),
+    summary="Scheduling gates in a manifest",
+    why="The pods wait, without an event, until a controller removes the gate; if none does, they wait forever.",
+    fix="Let the controller that removes the gate add it too, by a webhook",
+    source=doc.GATES,
+)
+
+
+def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
+    """Find PodGroups whose workloads have fewer pods than minCount."""
     for subject, group in context.linted(PodGroup):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
@@ -53,18 +79,29 @@ def quorum(context: LintContext) -> Iterator[Problem]:
             continue
         wanted = gang.min_count
         count = sum(w.at_most for w in members)
-        if count < wanted and count + _running_members(context, namespace, subject.name, members) < wanted:
+        if count < wanted and count + _count_other_members(context, namespace, subject.name, members) < wanted:
             message = (
                 f"minCount {wanted}, but its workloads have {counted(count, 'pod')}: none of them is ever scheduled"
             )
             yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
 
 
-def _running_members(context: LintContext, namespace: str, name: str, linted: list[Workload]) -> int:
-    """Pods of the cluster in the group that belong to no linted workload."""
+GG_QUORUM = Rule(
+    "gg-quorum",
+    ERROR,
+    find_incomplete_gangs,
+    summary="A gang that can never be complete",
+    why="Until minCount pods exist none is let into the queue, and there is no event for that.",
+    fix="Lower minCount, or raise the replicas of its workloads",
+    source=f"{doc.PLUGINS}: gangscheduling; https://github.com/kubernetes/kubernetes/issues/141025",
+)
+
+
+def _count_other_members(context: LintContext, namespace: str, name: str, workloads: list[Workload]) -> int:
+    """Return how many of the group's pods in the cluster belong to no linted workload."""
     if context.cluster is None:
         return 0
-    known = {(w.kind, w.namespace, w.subject.name) for w in linted}
+    known = {(w.kind, w.namespace, w.subject.name) for w in workloads}
     return sum(
         1
         for owner, pods in context.facts.owners.items()
@@ -74,7 +111,8 @@ def _running_members(context: LintContext, namespace: str, name: str, linted: li
     )
 
 
-def no_device(context: LintContext) -> Iterator[Problem]:
+def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
+    """Find resource claims that do not exist, or that ask for devices which no node has."""
     assert context.cluster is not None
     if not any(workload.spec.resource_claims for workload in context.workloads):
         return
@@ -97,14 +135,30 @@ def no_device(context: LintContext) -> Iterator[Problem]:
             if claim is None:
                 yield workload.problem(path, f'there is no {kind} "{name}" in namespace {workload.namespace}')
                 continue
-            problems = [f"{kind} {name}: {problem}" for problem in _claim_problems(claim.devices, classes, devices)]
+            problems = [
+                f"{kind} {name}: {problem}" for problem in _iter_claim_problems(claim.devices, classes, devices)
+            ]
             yield from (workload.problem(path, problem) for problem in problems)
             fine |= {} if problems else {reference.name: claim}
         if fine and len(fine) == len(workload.spec.resource_claims) and context.facts.no_devices(workload, fine):
             yield workload.problem(("resourceClaims",), "no node has devices that match its claims, were they all free")
 
 
-def _claim_problems(claim: DeviceClaim, classes: set[str], devices: bool) -> Iterator[str]:
+DRA_NO_DEVICE = Rule(
+    "dra-no-device",
+    ERROR,
+    find_claims_without_devices,
+    summary="Claim of devices that no node has",
+    why="Without the claim, its DeviceClass or a device that matches, the pods stay Pending. Proved by replay with "
+    "all devices free.",
+    fix="Create the DeviceClass or claim, or install the driver of the devices",
+    source=doc.DEVICES,
+    needs_cluster=True,
+)
+
+
+def _iter_claim_problems(claim: DeviceClaim, classes: set[str], has_devices: bool) -> Iterator[str]:
+    """Yield what is wrong with each request of a claim: no such DeviceClass, or no devices at all."""
     for request in claim.requests:
         wanted = (
             [request.exactly.device_class_name]
@@ -113,48 +167,5 @@ def _claim_problems(claim: DeviceClaim, classes: set[str], devices: bool) -> Ite
         )
         if wanted and not any(name in classes for name in wanted):
             yield f"request {request.name} wants DeviceClass {' or '.join(wanted)}, which does not exist"
-        elif wanted and not devices:
+        elif wanted and not has_devices:
             yield f"request {request.name} wants a device, but no ResourceSlice offers any"
-
-
-RULES = (
-    Rule(
-        "sc-unknown-scheduler",
-        WARNING,
-        unknown_scheduler,
-        summary="schedulerName that no scheduler seems to serve",
-        why="No scheduler looks at the pods: they stay Pending without a single event.",
-        fix="Correct schedulerName, deploy that scheduler, or give its configuration with --config",
-        source=doc.SCHEDULERS,
-        needs_cluster=True,
-    ),
-    Rule(
-        "sc-scheduling-gate",
-        WARNING,
-        each_workload(scheduling_gates),
-        summary="Scheduling gates in a manifest",
-        why="The pods wait, without an event, until a controller removes the gate; if none does, they wait forever.",
-        fix="Let the controller that removes the gate add it too, by a webhook",
-        source=doc.GATES,
-    ),
-    Rule(
-        "gg-quorum",
-        ERROR,
-        quorum,
-        summary="A gang that can never be complete",
-        why="Until minCount pods exist none is let into the queue, and there is no event for that.",
-        fix="Lower minCount, or raise the replicas of its workloads",
-        source=f"{doc.PLUGINS}: gangscheduling; https://github.com/kubernetes/kubernetes/issues/141025",
-    ),
-    Rule(
-        "dra-no-device",
-        ERROR,
-        no_device,
-        summary="Claim of devices that no node has",
-        why="Without the claim, its DeviceClass or a device that matches, the pods stay Pending. Proved by replay with "
-        "all devices free.",
-        fix="Create the DeviceClass or claim, or install the driver of the devices",
-        source=doc.DEVICES,
-        needs_cluster=True,
-    ),
-)

@@ -1,4 +1,4 @@
-"""Tolerations, the taints of nodes, and tolerations of taints that nobody sets."""
+"""Rules about taints of nodes, and about tolerations."""
 
 from __future__ import annotations
 
@@ -27,48 +27,74 @@ from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.text.counts import agreeing, counted
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
-_SPLIT = (
+_SPLIT_ADVICE = (
     "Set effect: NoExecute and tolerationSeconds, which is allowed with no other effect; tolerate NoSchedule in another"
 )
 _SYSTEM_CLASSES = {system.metadata.name for system in SYSTEM_CLASSES}
 UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
 
 
-def tolerate_all(workload: Workload) -> Iterator[Problem]:
-    if workload.kind == "DaemonSet" or _of_system(workload):
+def find_tolerations_of_everything(workload: Workload) -> Iterator[Problem]:
+    """Find workloads that tolerate all taints, apart from DaemonSets and the system."""
+    if workload.kind == "DaemonSet" or _is_system_workload(workload):
         return
-    wide = [i for i, toleration in enumerate(workload.spec.tolerations) if _everything(toleration)]
+    wide = [i for i, toleration in enumerate(workload.spec.tolerations) if _tolerates_everything(toleration)]
     if wide:
         effect = workload.spec.tolerations[wide[0]].effect if len(wide) == 1 else ""
         message = f"tolerates every {effect} taint: it also goes to nodes that are broken or not its own"
         yield workload.problem(("tolerations", wide[0]), " ".join(message.split()))
 
 
-def _of_system(workload: Workload) -> bool:
-    """Whether it may have to run before nodes are ready, or when they are not any more."""
+TT_TOLERATE_ALL = Rule(
+    "tt-tolerate-all",
+    WARNING,
+    each_workload(find_tolerations_of_everything),
+    summary="A toleration without key tolerates everything",
+    why="The pods go to nodes that are not ready, under pressure, dedicated to others or control planes.",
+    fix="Name the taint: key, operator and effect",
+    source=doc.TAINTS,
+)
+
+
+def _is_system_workload(workload: Workload) -> bool:
+    """Return whether the workload may have to run on nodes that are not ready."""
     spec = workload.spec
     return "system" in workload.namespace or spec.host_network or spec.priority_class_name in _SYSTEM_CLASSES
 
 
-def _everything(toleration: Toleration) -> bool:
+def _tolerates_everything(toleration: Toleration) -> bool:
+    """Return whether a toleration without a key tolerates every taint of an effect that keeps pods away."""
     return not toleration.key and toleration.operator == "Exists" and toleration.effect in ("", *HARD_EFFECTS)
 
 
-def no_execute_forever(workload: Workload) -> Iterator[Problem]:
+def find_unlimited_no_execute_tolerations(workload: Workload) -> Iterator[Problem]:
+    """Find tolerations of not-ready or unreachable nodes without tolerationSeconds."""
     if workload.kind in ("DaemonSet", "Pod"):
         return
     for i, toleration in enumerate(workload.spec.tolerations):
-        reported_as_wide = _everything(toleration) and not _of_system(workload)
+        reported_as_wide = _tolerates_everything(toleration) and not _is_system_workload(workload)
         if (
             toleration.toleration_seconds is None
             and not reported_as_wide
             and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE))
         ):
             message = "its pods stay on a dead node forever and are not replaced"
-            yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT)
+            yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT_ADVICE)
 
 
-def empty_value(workload: Workload) -> Iterator[Problem]:
+TT_NOEXECUTE_FOREVER = Rule(
+    "tt-noexecute-forever",
+    WARNING,
+    each_workload(find_unlimited_no_execute_tolerations),
+    summary="NoExecute toleration without tolerationSeconds",
+    why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
+    fix="Set tolerationSeconds, 300 is what pods get by default",
+    source=f"{doc.TAINTS}#taint-based-evictions",
+)
+
+
+def find_tolerations_without_value(workload: Workload) -> Iterator[Problem]:
+    """Find tolerations with a key and neither a value nor operator Exists."""
     for i, toleration in enumerate(workload.spec.tolerations):
         named = toleration.key and "node-role.kubernetes.io/" not in toleration.key
         equal = toleration.operator in (None, "", "Equal") and not toleration.value
@@ -77,12 +103,35 @@ def empty_value(workload: Workload) -> Iterator[Problem]:
             yield workload.problem(("tolerations", i), message)
 
 
-def seconds_on_no_schedule(workload: Workload) -> Iterator[Problem]:
+TT_EMPTY_VALUE = Rule(
+    "tt-empty-value",
+    NOTE,
+    each_workload(find_tolerations_without_value),
+    summary="A toleration without a value, and without operator: Exists",
+    why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
+    fix="Set operator: Exists, or the value of the taint",
+    source=doc.TAINTS,
+)
+
+
+def find_invalid_toleration_seconds(workload: Workload) -> Iterator[Problem]:
+    """Find tolerations with tolerationSeconds and another effect than NoExecute."""
     for i, toleration in enumerate(workload.spec.tolerations):
         yield from workload.refused(validate_toleration_seconds(toleration, workload.at_field("tolerations", i)))
 
 
-_OF_KUBERNETES = (
+TT_SECONDS_ON_NOSCHEDULE = Rule(
+    "tt-seconds-on-noschedule",
+    ERROR,
+    each_workload(find_invalid_toleration_seconds),
+    summary="tolerationSeconds without effect NoExecute",
+    why="The API server refuses the pods: only evictions can be delayed.",
+    fix="Remove tolerationSeconds, or set effect: NoExecute",
+    source=f"{doc.TAINTS}; {doc.VALIDATION}",
+)
+
+
+_KUBERNETES_TAINTS = (
     "node-role.kubernetes.io/control-plane",
     "node-role.kubernetes.io/master",
     "node.kubernetes.io/not-ready",
@@ -96,51 +145,67 @@ _OF_KUBERNETES = (
     "node.cloudprovider.kubernetes.io/uninitialized",
     "node.cloudprovider.kubernetes.io/shutdown",
 )
-_OF_OTHERS = (
+_VENDOR_TAINTS = (
     *("CriticalAddonsOnly", "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"),
     *("nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "google.com/tpu", "aws.amazon.com/neuron"),
     *("karpenter.sh/disrupted", "karpenter.sh/unregistered", "node.cilium.io/agent-not-ready"),
     *("kubernetes.azure.com/scalesetpriority", "cloud.google.com/gke-spot", "eks.amazonaws.com/compute-type"),
     *("node-role.kubernetes.io/infra", "node-role.kubernetes.io/etcd", "sandbox.gke.io/runtime"),
 )
-_ALSO_SET = frozenset({"node-role.kubernetes.io/controlplane", "node.alpha.kubernetes.io/ismaster"})
-"""Nearly Kubernetes' own, and yet somebody's: of RKE."""
-KNOWN = (*_OF_KUBERNETES, *_OF_OTHERS)
-_BY_NAME = {key.rpartition("/")[2]: key for key in _OF_KUBERNETES}
-_FAMILY = "kubernetes.io"
+_SIMILAR_TAINTS = frozenset({"node-role.kubernetes.io/controlplane", "node.alpha.kubernetes.io/ismaster"})
+"""Taints of RKE that only look like misspellings of Kubernetes' own."""
+KNOWN_TAINTS = (*_KUBERNETES_TAINTS, *_VENDOR_TAINTS)
+_TAINT_BY_NAME = {key.rpartition("/")[2]: key for key in _KUBERNETES_TAINTS}
+_KUBERNETES_DOMAIN = "kubernetes.io"
 
 
-def misspelt(context: LintContext) -> Iterator[Problem]:
-    declared = list(_declared(context)) if context.cluster is None else []
-    keys = [*KNOWN, *(taint.key for taint in declared)]
+def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
+    """Find tolerations whose key, or whose value for a declared taint, looks misspelt."""
+    declared = list(_iter_declared_taints(context)) if context.cluster is None else []
+    keys = [*KNOWN_TAINTS, *(taint.key for taint in declared)]
     for workload in context.workloads:
         for i, toleration in enumerate(workload.spec.tolerations):
-            if meant := _key_meant(toleration.key, keys):
+            if meant := _find_meant_key(toleration.key, keys):
                 message = f"no node has a taint {toleration.key}"
                 yield workload.problem(("tolerations", i, "key"), message, f"Write {meant}")
-            elif meant := _value_meant(toleration, declared):
+            elif meant := _find_meant_value(toleration, declared):
                 message = f"no node has the taint {toleration.key}={toleration.value}"
                 yield workload.problem(("tolerations", i, "value"), message, f"Write {meant}")
 
 
-def _key_meant(key: str, known: Iterable[str]) -> str:
-    """The taint's key that was meant, in the domain where Kubernetes has it; empty where the key may be somebody's."""
-    if not key or key in known or key in _ALSO_SET:
+TT_MISSPELT = Rule(
+    "tt-misspelt",
+    WARNING,
+    find_misspelt_tolerations,
+    summary="A toleration of a taint that looks misspelt",
+    why="No node has such a taint: the toleration does nothing, and the nodes that were meant stay closed.",
+    fix="Correct the key or the value",
+    source=doc.TAINTS,
+)
+
+
+def _find_meant_key(key: str, known: Iterable[str]) -> str:
+    """Return the taint key that a key is a misspelling of, or "" if the key is known or may be custom."""
+    if not key or key in known or key in _SIMILAR_TAINTS:
         return ""
     domain, _, name = key.rpartition("/")
-    of_kubernetes = _BY_NAME.get(name, "") if domain == _FAMILY or domain.endswith("." + _FAMILY) else ""
+    of_kubernetes = (
+        _TAINT_BY_NAME.get(name, "")
+        if domain == _KUBERNETES_DOMAIN or domain.endswith("." + _KUBERNETES_DOMAIN)
+        else ""
+    )
     return of_kubernetes or one_meant(key, known)
 
 
-def _value_meant(toleration: Toleration, declared: Iterable[Taint]) -> str:
-    """The value of a declared taint that the toleration's is nearly, where none with its key has the value itself."""
+def _find_meant_value(toleration: Toleration, declared: Iterable[Taint]) -> str:
+    """Return the value of a declared taint that a toleration's value is a misspelling of, or ""."""
     values = {taint.value for taint in declared if taint.key == toleration.key}
     wanted = toleration.operator in (None, "", "Equal") and toleration.value and toleration.value not in values
     return one_meant(toleration.value, values) if wanted else ""
 
 
-def _declared(context: LintContext) -> Iterator[Taint]:
-    """The taints of the NodePools and Nodes among the manifests."""
+def _iter_declared_taints(context: LintContext) -> Iterator[Taint]:
+    """Yield the taints of NodePools and Nodes among the manifests."""
     for _, pool in context.linted(WrittenNodePool):
         yield from pool.spec.template.spec.taints
     for subject in context.subjects:
@@ -149,17 +214,18 @@ def _declared(context: LintContext) -> Iterator[Taint]:
                 yield from typed_at((), field_at(subject.document, "spec", "taints") or [], tuple[Taint, ...])
 
 
-CUSTOMARY = "CriticalAddonsOnly"
-"""What add-ons tolerate on every cluster, whether its nodes have the taint or not."""
+ADDON_TAINT = "CriticalAddonsOnly"
+"""A taint that add-ons tolerate on every cluster, whether nodes have it or not."""
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
-def own_taint(key: str) -> bool:
-    """Whether a taint is somebody's own: neither set by Kubernetes itself nor that of control planes."""
+def _is_custom_taint(key: str) -> bool:
+    """Return whether a taint is neither one that Kubernetes sets itself nor one of control planes."""
     return not key.startswith(("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")) and key not in CONTROL_PLANE
 
 
-def taint_nobody_tolerates(context: LintContext) -> Iterator[Problem]:
+def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
+    """Find taints that no pod and no linted workload tolerates by name."""
     nodes = context.facts.view.nodes
     sets = {info.spec.tolerations for info in context.facts.view.pods.infos} | {
         w.spec.tolerations for w in context.workloads
@@ -168,7 +234,7 @@ def taint_nobody_tolerates(context: LintContext) -> Iterator[Problem]:
     where: dict[Taint, list[int]] = {}
     for row, node in enumerate(nodes.objects):
         for taint in node.spec.taints:
-            if taint.effect in HARD_EFFECTS and own_taint(taint.key):
+            if taint.effect in HARD_EFFECTS and _is_custom_taint(taint.key):
                 where.setdefault(taint, []).append(row)
     for taint, rows in where.items() if context.all_known("Pod") else ():
         if not any(is_tolerated(tolerations, taint) for tolerations in specific):
@@ -177,18 +243,32 @@ def taint_nobody_tolerates(context: LintContext) -> Iterator[Problem]:
             yield Subject("Node", nodes.names[rows[0]]).problem(("spec", "taints"), message)
 
 
-def tolerate_without_attract(context: LintContext) -> Iterator[Problem]:
+TT_TAINT_NOBODY_TOLERATES = Rule(
+    "tt-taint-nobody-tolerates",
+    NOTE,
+    find_untolerated_taints,
+    summary="A taint that no workload tolerates by name",
+    why="The nodes only take DaemonSets that tolerate everything: paid for and unused.",
+    fix="Remove the taint, or add the toleration to the pods that belong there",
+    source=doc.TAINTS,
+    needs_cluster=True,
+)
+
+
+def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]:
+    """Find workloads that tolerate the taint of dedicated nodes and may also go to other nodes."""
     facts = context.facts
-    sets, which = facts.view.nodes.taint_sets
+    sets, set_of_node = facts.view.nodes.taint_sets
     for workload in context.workloads:
         if workload.kind == "DaemonSet" or any(not t.key for t in workload.spec.tolerations):
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            held = [
-                any(own_taint(t.key) and t.effect in HARD_EFFECTS and tolerates(toleration, t) for t in s) for s in sets
+            tolerates_custom_taint = [
+                any(_is_custom_taint(t.key) and t.effect in HARD_EFFECTS and tolerates(toleration, t) for t in s)
+                for s in sets
             ]
-            tainted = np.array(held, np.bool_)[which]
-            usable = facts.eligible(workload) & _offering(context, workload)
+            tainted = np.array(tolerates_custom_taint, np.bool_)[set_of_node]
+            usable = facts.eligible(workload) & _offers_requested_devices(context, workload)
             elsewhere = usable & ~tainted
             if (usable & tainted).any() and elsewhere.any():
                 others = counted(elsewhere.sum(), "other")
@@ -196,7 +276,20 @@ def tolerate_without_attract(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(("tolerations", i), message)
 
 
-def special_hardware_untainted(context: LintContext) -> Iterator[Problem]:
+TT_TOLERATE_WITHOUT_ATTRACT = Rule(
+    "tt-tolerate-without-attract",
+    NOTE,
+    find_tolerations_without_selector,
+    summary="A toleration for dedicated nodes without a node selector for them",
+    why="A toleration only permits: the pods may just as well land on ordinary nodes.",
+    fix="Add a nodeSelector or node affinity for the label of the dedicated nodes",
+    source=f"{doc.TAINTS}#example-use-cases",
+    needs_cluster=True,
+)
+
+
+def find_untainted_special_hardware(context: LintContext) -> Iterator[Problem]:
+    """Find nodes that offer an extended resource, which others do not offer, and have no taint."""
     view = context.facts.view
     repelled = np.array([any(t.effect in HARD_EFFECTS for t in s) for s in view.nodes.taint_sets[0]], np.bool_)[
         view.nodes.taint_sets[1]
@@ -211,15 +304,28 @@ def special_hardware_untainted(context: LintContext) -> Iterator[Problem]:
             yield Subject("Node", first).problem(("spec", "taints"), message)
 
 
-def dead_toleration(context: LintContext) -> Iterator[Problem]:
+TT_SPECIAL_HW_UNTAINTED = Rule(
+    "tt-special-hw-untainted",
+    NOTE,
+    find_untainted_special_hardware,
+    summary="Nodes with special hardware and no taint",
+    why="Ordinary pods take their cpu and memory, and those that need the hardware stay Pending.",
+    fix="Taint the nodes; the ExtendedResourceToleration admission plugin adds the tolerations",
+    source=f"{doc.TAINTS}#example-use-cases",
+    needs_cluster=True,
+)
+
+
+def find_dead_tolerations(context: LintContext) -> Iterator[Problem]:
+    """Find tolerations of custom taints that no node has."""
     taints = {taint for taints in context.facts.view.nodes.taint_sets[0] for taint in taints}
     for workload in context.workloads:
         if workload.kind == "DaemonSet":
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
             if (
-                toleration.key not in ("", CUSTOMARY)
-                and own_taint(toleration.key)
+                toleration.key not in ("", ADDON_TAINT)
+                and _is_custom_taint(toleration.key)
                 and not any(tolerates(toleration, taint) for taint in taints)
             ):
                 alike = next((t for t in taints if t.key == toleration.key), None)
@@ -227,7 +333,20 @@ def dead_toleration(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(("tolerations", i), f"no node has a taint that it tolerates{hint}")
 
 
-def all_eligible_cordoned(context: LintContext) -> Iterator[Problem]:
+TT_DEAD_TOLERATION = Rule(
+    "tt-dead-toleration",
+    NOTE,
+    find_dead_tolerations,
+    summary="A toleration that matches no taint",
+    why="Key, value or effect is misspelt, or the taint is gone.",
+    fix="Correct the toleration, or remove it",
+    source=doc.TAINTS,
+    needs_cluster=True,
+)
+
+
+def find_workloads_with_closed_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find workloads all of whose selected nodes are cordoned or tainted, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
         selected = facts.selected(workload)
@@ -243,8 +362,20 @@ def all_eligible_cordoned(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((), message)
 
 
-def _offering(context: LintContext, workload: Workload) -> Bools:
-    """(N,): nodes that offer all the extended resources that the workload asks for."""
+TT_ALL_ELIGIBLE_CORDONED = Rule(
+    "tt-all-eligible-cordoned",
+    ERROR,
+    find_workloads_with_closed_nodes,
+    summary="Every node that the pods may use is cordoned or tainted",
+    why="New pods stay Pending. Proved by replay.",
+    fix="Uncordon a node, tolerate the taint, or allow other nodes",
+    source=doc.TAINTS,
+    needs_cluster=True,
+)
+
+
+def _offers_requested_devices(context: LintContext, workload: Workload) -> Bools:
+    """Return (N,) which nodes offer all extended resources that the workload requests."""
     view = context.facts.view
     wanted = {
         name
@@ -256,102 +387,3 @@ def _offering(context: LintContext, workload: Workload) -> Bools:
     for name in wanted:
         offering &= view.allocatable[:, view.resources[name]] > 0 if name in view.resources else False
     return offering
-
-
-RULES = (
-    Rule(
-        "tt-tolerate-all",
-        WARNING,
-        each_workload(tolerate_all),
-        summary="A toleration without key tolerates everything",
-        why="The pods go to nodes that are not ready, under pressure, dedicated to others or control planes.",
-        fix="Name the taint: key, operator and effect",
-        source=doc.TAINTS,
-    ),
-    Rule(
-        "tt-noexecute-forever",
-        WARNING,
-        each_workload(no_execute_forever),
-        summary="NoExecute toleration without tolerationSeconds",
-        why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
-        fix="Set tolerationSeconds, 300 is what pods get by default",
-        source=f"{doc.TAINTS}#taint-based-evictions",
-    ),
-    Rule(
-        "tt-empty-value",
-        NOTE,
-        each_workload(empty_value),
-        summary="A toleration without a value, and without operator: Exists",
-        why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
-        fix="Set operator: Exists, or the value of the taint",
-        source=doc.TAINTS,
-    ),
-    Rule(
-        "tt-seconds-on-noschedule",
-        ERROR,
-        each_workload(seconds_on_no_schedule),
-        summary="tolerationSeconds without effect NoExecute",
-        why="The API server refuses the pods: only evictions can be delayed.",
-        fix="Remove tolerationSeconds, or set effect: NoExecute",
-        source=f"{doc.TAINTS}; {doc.VALIDATION}",
-    ),
-    Rule(
-        "tt-misspelt",
-        WARNING,
-        misspelt,
-        summary="A toleration of a taint that looks misspelt",
-        why="No node has such a taint: the toleration does nothing, and the nodes that were meant stay closed.",
-        fix="Correct the key or the value",
-        source=doc.TAINTS,
-    ),
-    Rule(
-        "tt-taint-nobody-tolerates",
-        NOTE,
-        taint_nobody_tolerates,
-        summary="A taint that no workload tolerates by name",
-        why="The nodes only take DaemonSets that tolerate everything: paid for and unused.",
-        fix="Remove the taint, or add the toleration to the pods that belong there",
-        source=doc.TAINTS,
-        needs_cluster=True,
-    ),
-    Rule(
-        "tt-tolerate-without-attract",
-        NOTE,
-        tolerate_without_attract,
-        summary="A toleration for dedicated nodes without a node selector for them",
-        why="A toleration only permits: the pods may just as well land on ordinary nodes.",
-        fix="Add a nodeSelector or node affinity for the label of the dedicated nodes",
-        source=f"{doc.TAINTS}#example-use-cases",
-        needs_cluster=True,
-    ),
-    Rule(
-        "tt-special-hw-untainted",
-        NOTE,
-        special_hardware_untainted,
-        summary="Nodes with special hardware and no taint",
-        why="Ordinary pods take their cpu and memory, and those that need the hardware stay Pending.",
-        fix="Taint the nodes; the ExtendedResourceToleration admission plugin adds the tolerations",
-        source=f"{doc.TAINTS}#example-use-cases",
-        needs_cluster=True,
-    ),
-    Rule(
-        "tt-dead-toleration",
-        NOTE,
-        dead_toleration,
-        summary="A toleration that matches no taint",
-        why="Key, value or effect is misspelt, or the taint is gone.",
-        fix="Correct the toleration, or remove it",
-        source=doc.TAINTS,
-        needs_cluster=True,
-    ),
-    Rule(
-        "tt-all-eligible-cordoned",
-        ERROR,
-        all_eligible_cordoned,
-        summary="Every node that the pods may use is cordoned or tainted",
-        why="New pods stay Pending. Proved by replay.",
-        fix="Uncordon a node, tolerate the taint, or allow other nodes",
-        source=doc.TAINTS,
-        needs_cluster=True,
-    ),
-)

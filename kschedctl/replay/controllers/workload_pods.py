@@ -46,7 +46,8 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import create
 from kschedctl.replay.controllers.plan_change import is_pod_of
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
-from kschedctl.replay.controllers.target_pod import TargetPod, apply_creation, create_targets
+from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
+from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import get_ordinal
 from kschedctl.replay.controllers.workload_pod_counts import find_pod_creators
 from kschedctl.replay.edits import select_pods

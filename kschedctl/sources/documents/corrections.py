@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kschedctl.errors import InputError
-from kschedctl.lint.fixes.field_edits import FieldEdit, edit
+from kschedctl.lint.framework.field_edits import FieldEdit, apply_edit
 from kschedctl.lint.objects.subject import Path
 from kschedctl.sources.documents.documents import Content, parse
 from kschedctl.sources.documents.yaml_edits import EditableText, NotEditableError, TextEdit, replaced
@@ -52,5 +52,5 @@ def _values(content: Content) -> dict[int, object]:
 def _edited(content: Content, made: Sequence[Correction]) -> dict[int, object]:
     values = _values(content)
     for document, root, change in made:
-        edit(values[document], change, root)
+        apply_edit(values[document], change, root)
     return values

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from kschedctl.lint.fixes.field_edits import FieldEdit, RenameField, SetField
+from kschedctl.lint.framework.field_edits import FieldEdit, RenameField, SetField
 from kschedctl.lint.objects.subject import Path
 from kschedctl.sources.documents.yaml_documents import LOADER, resolve
 

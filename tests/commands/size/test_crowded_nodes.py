@@ -90,7 +90,7 @@ def test_devices_stay_free_for_those_that_need_them_and_come_last(seed: int) -> 
 
 def test_where_the_search_ends_before_all_have_nodes_no_set_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One replay alone, and in it pods wait that a node more would take."""
-    monkeypatch.setattr(search, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(search, "MAX_ROUNDS", 1)
     report = sized(workloads(0))
     for alternative in report.alternatives:
         counts = {name: int(number) for number, name in (part.split(" × ") for part in alternative.shapes.split(", "))}

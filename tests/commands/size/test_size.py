@@ -274,7 +274,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects
 def test_what_was_found_before_an_interruption_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes take all pods; while one is tried the user interrupts."""
     objects = [node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))]
-    report = interrupted(monkeypatch, "waiting", 2, objects)
+    report = interrupted(monkeypatch, "find_waiting", 2, objects)
     assert (report.interrupted, report.complete, counts(report)) == (True, False, {"small": 2})
 
 
@@ -284,7 +284,7 @@ def test_a_set_is_told_though_the_solver_has_found_none_yet(monkeypatch: pytest.
     def starts(*given: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SolvedPacking, "starts", starts)
+    monkeypatch.setattr(SolvedPacking, "propose_starts", starts)
     report = sized([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
     assert (report.interrupted, report.never, counts(report), report.bound) == (True, (), {"small": 2}, 2)
 
@@ -296,13 +296,13 @@ def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch
     nodes = [node(f"n{zone}", "small", 4, zone) for zone in "abcd"]
     objects = [*nodes, *(pod(f"p{number}", 2, affinity=affinity) for number in range(4))]
     assert counts(sized(objects)) == {"small": 4}
-    report = interrupted(monkeypatch, "waiting", 1, objects)
+    report = interrupted(monkeypatch, "find_waiting", 1, objects)
     assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
     assert "ended before there was one" in report.never[0].message
     assert report.first_line()[0].startswith("2 nodes take 2 pods;")
 
 
-@pytest.mark.parametrize("where", ["places_of", "messages", "program_of"])
+@pytest.mark.parametrize("where", ["find_places", "explain_unplaced", "build_program"])
 def test_an_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     objects = [node("n1", "small", 4), pod("huge", 5), pod("p", 1)]
     report = interrupted(monkeypatch, where, 0, objects)
@@ -359,7 +359,7 @@ def test_all_are_within_five_percent_of_what_is_proven(share: int) -> None:
 
 
 def test_without_a_solver_sets_are_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(highs, "is_there", lambda: False)
+    monkeypatch.setattr(highs, "is_available", lambda: False)
     assert max(gap.requests for gap in gaps(range(8), solver=False)) < 0.3
 
 

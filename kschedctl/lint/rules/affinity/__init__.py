@@ -1,1 +1,1 @@
-"""Affinity to other pods, and against them."""
+"""Rules about pod affinity, pod anti-affinity and host ports."""

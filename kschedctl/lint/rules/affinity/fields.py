@@ -1,4 +1,4 @@
-"""Affinity to other pods, and against them, as host ports are too: visible in the manifest alone."""
+"""Rules about pod affinity, pod anti-affinity and host ports that need nothing but the manifest."""
 
 from __future__ import annotations
 
@@ -29,13 +29,27 @@ from kschedctl.text.counts import counted
 _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
 
-def spread_missing(workload: Workload) -> Iterator[Problem]:
+def find_workloads_without_spread(workload: Workload) -> Iterator[Problem]:
+    """Find serving workloads whose replicas nothing keeps apart."""
     apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload)) or any(host_ports(workload))
     if workload.serving and not apart and not workload.spec.topology_spread_constraints:
         yield workload.problem((), f"{workload.range} replicas, and nothing spreads them")
 
 
-def no_host_anti_affinity(workload: Workload) -> Iterator[Problem]:
+TS_MISSING = Rule(
+    "ts-missing",
+    NOTE,
+    each_workload(find_workloads_without_spread),
+    summary="Several replicas without spread constraints or anti-affinity",
+    why="Only the scheduler's weak default preference keeps them apart; one node or zone may take all of them down.",
+    fix="Add topologySpreadConstraints on kubernetes.io/hostname and topology.kubernetes.io/zone",
+    source=doc.SPREAD,
+    once=True,
+)
+
+
+def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]:
+    """Find serving workloads whose replicas are kept apart by zone or another label, but not by node."""
     spec = workload.spec
     keys = {term.topology_key for path, term in pod_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
@@ -46,15 +60,39 @@ def no_host_anti_affinity(workload: Workload) -> Iterator[Problem]:
     yield workload.problem((field,), f"kept apart by {', '.join(sorted(keys))} only: replicas may share a node")
 
 
-def one_a_node(workload: Workload) -> Iterator[Problem]:
-    taken = next(host_ports(workload), None)
-    if taken is not None and workload.serving and not workload.spec.host_network:
-        path, number = taken
+AF_NO_HOST_ANTI = Rule(
+    "af-no-host-anti",
+    NOTE,
+    each_workload(find_replicas_that_may_share_a_node),
+    summary="Replicas are kept apart, but may share a node",
+    why="Spreading across zones alone allows all replicas of a zone on one node.",
+    fix="Add a spread constraint or an anti-affinity term on kubernetes.io/hostname",
+    source=doc.AFFINITY,
+)
+
+
+def find_replicas_with_host_port(workload: Workload) -> Iterator[Problem]:
+    """Find serving workloads with a host port, which only one pod per node can use."""
+    host_port = next(host_ports(workload), None)
+    if host_port is not None and workload.serving and not workload.spec.host_network:
+        path, number = host_port
         message = f"port {number} can be used once per node: {workload.range} replicas need as many nodes"
         yield workload.problem((*path, "hostPort"), message + ", an update one more" * (workload.surge()[0] > 0))
 
 
-def null_selector(workload: Workload) -> Iterator[Problem]:
+HP_ONE_A_NODE = Rule(
+    "hp-one-a-node",
+    NOTE,
+    each_workload(find_replicas_with_host_port),
+    summary="Several replicas with a host port",
+    why="A host port can be used once per node: replicas that find no other node stay Pending.",
+    fix="Use a Service, or a DaemonSet",
+    source="pkg/scheduler/framework/plugins/nodeports (v1.36)",
+)
+
+
+def find_terms_without_selector(workload: Workload) -> Iterator[Problem]:
+    """Find pod affinity and anti-affinity terms without labelSelector, which match no pods."""
     for path, term in pod_terms(workload):
         if term.label_selector is None:
             effect = (
@@ -65,33 +103,58 @@ def null_selector(workload: Workload) -> Iterator[Problem]:
             yield workload.problem(path, f"a term without labelSelector matches no pods: {effect}")
 
 
-def anti_affinity_not_self(context: LintContext) -> Iterator[Problem]:
+AF_NULL_SELECTOR = Rule(
+    "af-null-selector",
+    WARNING,
+    each_workload(find_terms_without_selector),
+    summary="Pod (anti-)affinity term without labelSelector",
+    why="A missing selector matches no pods, an empty one ({}) all: required affinity can then never be met, "
+    "anything else does nothing.",
+    fix="Add labelSelector; write {} to mean all pods",
+    source="https://github.com/kubernetes/kubernetes/pull/117025",
+)
+
+
+def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
+    """Find anti-affinity terms whose selector matches no pods, not even the workload's own."""
     for workload in context.workloads:
         for path, term in pod_terms(workload) if workload.serving else ():
             selector = compiled(term.label_selector)
             own = not term.namespaces and term.namespace_selector is None and "podAntiAffinity" in path
-            if not own or selector is None or not _nearly_selected(workload, selector):
+            if not own or selector is None or not _uses_own_keys_with_other_values(workload, selector):
                 continue
-            if not _selects_any(context, workload, selector):
+            if not _may_match_pods(context, workload, selector):
                 message = f'selector "{selector}" matches no pods, not even their own: nothing keeps them apart'
                 yield workload.problem((*path, "labelSelector"), message)
 
 
-def _nearly_selected(workload: Workload, selector: Selector) -> bool:
-    """Whether it asks for labels that the pods have, but with other values."""
+AF_ANTI_NOT_SELF = Rule(
+    "af-anti-not-self",
+    WARNING,
+    find_anti_affinity_without_matches,
+    summary="Anti-affinity whose selector matches no pods, not even its own",
+    why="Replicas that do not match the selector are not kept apart.",
+    fix="Make labelSelector match the labels of the pod template",
+    source=doc.AFFINITY,
+)
+
+
+def _uses_own_keys_with_other_values(workload: Workload, selector: Selector) -> bool:
+    """Return whether the selector uses labels that the workload's pods have and still does not match the pods."""
     keys = {requirement.key for requirement in selector.requirements}
     return bool(keys & workload.labels.keys()) and not workload.selected_by(selector)
 
 
-def _selects_any(context: LintContext, workload: Workload, selector: Selector) -> bool:
-    """Whether it matches a known pod of the workload's namespace, or there may be one."""
+def _may_match_pods(context: LintContext, workload: Workload, selector: Selector) -> bool:
+    """Return whether the selector matches a pod of the workload's namespace, or could since not all pods are known."""
     if context.selected(workload.namespace, selector) or not context.all_known("Pod"):
         return True
     pods = context.facts.view.pods if context.cluster else None
     return pods is not None and bool(pods.matching(selector, frozenset((workload.namespace,))).any())
 
 
-def weight_range(workload: Workload) -> Iterator[Problem]:
+def find_invalid_weights(workload: Workload) -> Iterator[Problem]:
+    """Find preferred terms whose weight is not between 1 and 100."""
     affinity = workload.spec.affinity
     parts = (
         ("nodeAffinity", affinity.node_affinity if affinity else None),
@@ -105,12 +168,24 @@ def weight_range(workload: Workload) -> Iterator[Problem]:
             yield from workload.refused(validate_weight(term.weight, at))
 
 
-MOST_DOMAINS = {ZONE: 4, REGION: 1, "kubernetes.io/os": 1, "kubernetes.io/arch": 2}
-"""Label of nodes -> how many values of it most clusters have at most: regions of clouds have three zones, few six."""
-_ZONES = 3
+AF_WEIGHT_RANGE = Rule(
+    "af-weight-range",
+    ERROR,
+    each_workload(find_invalid_weights),
+    summary="Preference weight outside 1 to 100",
+    why="The API server refuses the pods.",
+    fix="Choose a weight from 1 to 100",
+    source=f"{doc.AFFINITY}; {doc.VALIDATION}",
+)
 
 
-def everything(workload: Workload) -> Iterator[Problem]:
+USUAL_MAX_DOMAINS = {ZONE: 4, REGION: 1, "kubernetes.io/os": 1, "kubernetes.io/arch": 2}
+"""How many values of a node label most clusters have at most. Few cloud regions have more than three zones."""
+_USUAL_ZONES = 3
+
+
+def find_anti_affinity_against_all_pods(workload: Workload) -> Iterator[Problem]:
+    """Find required anti-affinity terms with an empty labelSelector, which matches every pod."""
     for term in anti_affinity_terms(workload):
         if term.selector == EVERYTHING and term.every_version:
             where = ", ".join(sorted(term.namespaces)) if term.namespaces else "other namespaces too"
@@ -118,26 +193,58 @@ def everything(workload: Workload) -> Iterator[Problem]:
             yield workload.problem((*term.path, "labelSelector"), message)
 
 
+AF_ANTI_EVERYTHING = Rule(
+    "af-anti-everything",
+    WARNING,
+    each_workload(find_anti_affinity_against_all_pods),
+    summary="Required anti-affinity against every pod of the namespace",
+    why="An empty labelSelector matches all pods: any other pod of the namespace on a node keeps these away, and "
+    "these keep all others away.",
+    fix="Select the pods to keep apart by their labels",
+    source=doc.AFFINITY,
+)
+
+
 def _one(key: str) -> str:
     return domains_of(key).removesuffix("s")
 
 
-def too_many_replicas(context: LintContext) -> Iterator[Problem]:
+def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Problem]:
+    """Find required anti-affinity between more replicas than most clusters have zones or regions.
+
+    With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
+    """
     for workload in context.workloads if context.cluster is None else ():  # else af-anti-replicas-over-domains counts
         for term in anti_affinity_terms(workload):
-            most = MOST_DOMAINS.get(term.key)
+            most = USUAL_MAX_DOMAINS.get(term.key)
             if most is not None and term.selects_itself and workload.at_most > most and workload.serving:
                 message = f"{workload.range} replicas need as many {domains_of(term.key)}: most clusters have fewer"
                 yield workload.problem((*term.path, "topologyKey"), message)
 
 
-def surge(context: LintContext) -> Iterator[Problem]:
+AF_ANTI_MANY_REPLICAS = Rule(
+    "af-anti-many-replicas",
+    WARNING,
+    find_more_replicas_than_usual_domains,
+    summary="Required anti-affinity across zones or regions with many replicas",
+    why="Each domain takes one replica; the rest stay Pending. Reported from five zones or two regions up; with a "
+    "cluster, af-anti-replicas-over-domains counts the domains.",
+    fix="Use kubernetes.io/hostname, or topologySpreadConstraints with maxSkew 1 over the zones",
+    source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
+)
+
+
+def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
+    """Find Deployments whose rollout must start a pod that required anti-affinity leaves no domain for.
+
+    With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
+    """
     for workload in context.workloads if context.cluster is None else ():  # else af-rollout-deadlock replays
         surging, unavailable = workload.surge()
         if workload.kind != "Deployment" or not workload.serving or unavailable or not surging:
             continue
         for term in anti_affinity_terms(workload):
-            if term.selects_itself and term.every_version and _tight(workload, term):
+            if term.selects_itself and term.every_version and _lacks_spare_domain(workload, term):
                 domains, count = domains_of(term.key), workload.at_least
                 message = (
                     f"no old pod may go first, so a rollout needs {count + 1} {domains} for {counted(count, 'replica')}"
@@ -145,14 +252,31 @@ def surge(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, f"{message}: with {count} it never ends")
 
 
-def _tight(workload: Workload, term: Term) -> bool:
-    """Whether somebody asked for maxUnavailable 0, or there are hardly more domains than replicas."""
+AF_ANTI_SURGE = Rule(
+    "af-anti-surge",
+    WARNING,
+    find_anti_affinity_with_surge,
+    summary="Required anti-affinity and a rollout that must start a new pod first",
+    why="With maxUnavailable 0 the new pod needs a domain that no old one is in: where replicas and domains are as "
+    "many, no rollout ever ends. With a cluster af-rollout-deadlock proves it.",
+    fix="Set maxUnavailable: 1 and maxSurge: 0, or add matchLabelKeys: [pod-template-hash] to the term",
+    source="https://github.com/kubernetes/kubernetes/issues/116891",
+    advises=AFFINITY_LABEL_KEYS,
+)
+
+
+def _lacks_spare_domain(workload: Workload, term: Term) -> bool:
+    """Return whether there is probably no free domain for the first new pod of a rollout.
+
+    That is so if maxUnavailable is explicitly 0 or there are hardly more domains than replicas.
+    """
     asked = workload.strategy.rolling_update.max_unavailable in (0, "0%")
-    few = term.key in (ZONE, REGION) and workload.at_least >= _ZONES
-    return (asked or few) and workload.at_most <= MOST_DOMAINS.get(term.key, workload.at_most)
+    few = term.key in (ZONE, REGION) and workload.at_least >= _USUAL_ZONES
+    return (asked or few) and workload.at_most <= USUAL_MAX_DOMAINS.get(term.key, workload.at_most)
 
 
-def daemon_set(context: LintContext) -> Iterator[Problem]:
+def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
+    """Find DaemonSets whose anti-affinity or spread constraint keeps pods away from some nodes."""
     for workload in context.workloads:
         if workload.kind != "DaemonSet":
             continue
@@ -168,103 +292,13 @@ def daemon_set(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*path, "topologyKey"), message)
 
 
-RULES = (
-    Rule(
-        "ts-missing",
-        NOTE,
-        each_workload(spread_missing),
-        summary="Several replicas without spread constraints or anti-affinity",
-        why="Only the scheduler's weak default preference keeps them apart; one node or zone may take all of them "
-        "down.",
-        fix="Add topologySpreadConstraints on kubernetes.io/hostname and topology.kubernetes.io/zone",
-        source=doc.SPREAD,
-        once=True,
-    ),
-    Rule(
-        "af-no-host-anti",
-        NOTE,
-        each_workload(no_host_anti_affinity),
-        summary="Replicas are kept apart, but may share a node",
-        why="Spreading across zones alone allows all replicas of a zone on one node.",
-        fix="Add a spread constraint or an anti-affinity term on kubernetes.io/hostname",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "hp-one-a-node",
-        NOTE,
-        each_workload(one_a_node),
-        summary="Several replicas with a host port",
-        why="A host port can be used once per node: replicas that find no other node stay Pending.",
-        fix="Use a Service, or a DaemonSet",
-        source="pkg/scheduler/framework/plugins/nodeports (v1.36)",
-    ),
-    Rule(
-        "af-null-selector",
-        WARNING,
-        each_workload(null_selector),
-        summary="Pod (anti-)affinity term without labelSelector",
-        why="A missing selector matches no pods, an empty one ({}) all: required affinity can then never be met, "
-        "anything else does nothing.",
-        fix="Add labelSelector; write {} to mean all pods",
-        source="https://github.com/kubernetes/kubernetes/pull/117025",
-    ),
-    Rule(
-        "af-anti-not-self",
-        WARNING,
-        anti_affinity_not_self,
-        summary="Anti-affinity whose selector matches no pods, not even its own",
-        why="Replicas that do not match the selector are not kept apart.",
-        fix="Make labelSelector match the labels of the pod template",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "af-weight-range",
-        ERROR,
-        each_workload(weight_range),
-        summary="Preference weight outside 1 to 100",
-        why="The API server refuses the pods.",
-        fix="Choose a weight from 1 to 100",
-        source=f"{doc.AFFINITY}; {doc.VALIDATION}",
-    ),
-    Rule(
-        "af-anti-everything",
-        WARNING,
-        each_workload(everything),
-        summary="Required anti-affinity against every pod of the namespace",
-        why="An empty labelSelector matches all pods: any other pod of the namespace on a node keeps these away, and "
-        "these keep all others away.",
-        fix="Select the pods to keep apart by their labels",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "af-anti-many-replicas",
-        WARNING,
-        too_many_replicas,
-        summary="Required anti-affinity across zones or regions with many replicas",
-        why="Each domain takes one replica; the rest stay Pending. Reported from five zones or two regions up; with a "
-        "cluster, af-anti-replicas-over-domains counts the domains.",
-        fix="Use kubernetes.io/hostname, or topologySpreadConstraints with maxSkew 1 over the zones",
-        source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
-    ),
-    Rule(
-        "af-anti-surge",
-        WARNING,
-        surge,
-        summary="Required anti-affinity and a rollout that must start a new pod first",
-        why="With maxUnavailable 0 the new pod needs a domain that no old one is in: where replicas and domains are as "
-        "many, no rollout ever ends. With a cluster af-rollout-deadlock proves it.",
-        fix="Set maxUnavailable: 1 and maxSurge: 0, or add matchLabelKeys: [pod-template-hash] to the term",
-        source="https://github.com/kubernetes/kubernetes/issues/116891",
-        advises=AFFINITY_LABEL_KEYS,
-    ),
-    Rule(
-        "ds-kept-apart",
-        WARNING,
-        daemon_set,
-        summary="DaemonSet whose pods exclude each other from nodes",
-        why="Each pod of a DaemonSet can only go to its own node: where the term or constraint refuses that, the pod "
-        "stays Pending.",
-        fix="Remove the term or constraint: a DaemonSet has one pod per node anyway",
-        source="https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#how-daemon-pods-are-scheduled",
-    ),
+DS_KEPT_APART = Rule(
+    "ds-kept-apart",
+    WARNING,
+    find_daemon_sets_kept_apart,
+    summary="DaemonSet whose pods exclude each other from nodes",
+    why="Each pod of a DaemonSet can only go to its own node: where the term or constraint refuses that, the pod "
+    "stays Pending.",
+    fix="Remove the term or constraint: a DaemonSet has one pod per node anyway",
+    source="https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#how-daemon-pods-are-scheduled",
 )

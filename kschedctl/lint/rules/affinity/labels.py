@@ -1,4 +1,4 @@
-"""Affinity to pods, and against them, by labels that no template has: misspelt, elsewhere, or nobody's at all."""
+"""Rules about pod affinity and anti-affinity by labels that no pod template has."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compiled
-from kschedctl.lint.rules.affinity.fields import anti_affinity_not_self
+from kschedctl.lint.rules.affinity.fields import find_anti_affinity_without_matches
 
-_FIXED = (EQUALS, IN)
-_MOST_COMPARED = 500
-"""Values of one label; nobody finds a slip among more of them."""
+_EQUALITY_OPERATORS = (EQUALS, IN)
+_MAX_COMPARED = 500
+"""Labels with more values, and values of more labels, are not searched for misspellings."""
 
 
-class _Labels:
-    """The labels that templates of a namespace have, and whose they are."""
+class _TemplateLabels:
+    """The labels of pod templates, each with the workloads that have it."""
 
     def __init__(self, workloads: Iterable[Workload]) -> None:
         self._values: dict[str, dict[str, list[Workload]]] = {}
@@ -31,24 +31,26 @@ class _Labels:
                 self._values.setdefault(key, {}).setdefault(value, []).append(workload)
                 self._keys.setdefault(value, {}).setdefault(key, []).append(workload)
 
-    def has(self, key: str, value: str) -> bool:
+    def has_label(self, key: str, value: str) -> bool:
+        """Return whether some template has the label."""
         return value in self._values.get(key, ())
 
-    def nearly(self, key: str, value: str) -> tuple[str, list[Workload]]:
-        """A label with this key and nearly this value, else with nearly this key and this value; and who has it."""
+    def find_similar_label(self, key: str, value: str) -> tuple[str, list[Workload]]:
+        """Return a label with a similar value or else with a similar key, and its workloads, or ("", [])."""
         values, keys = self._values.get(key, {}), self._keys.get(value, {})
-        if len(values) <= _MOST_COMPARED and (meant := one_meant(value, values)):
+        if len(values) <= _MAX_COMPARED and (meant := one_meant(value, values)):
             return f"{key}={meant}", values[meant]
-        if not values and len(keys) <= _MOST_COMPARED and (meant := one_meant(key, keys, least=2)):
+        if not values and len(keys) <= _MAX_COMPARED and (meant := one_meant(key, keys, least=2)):
             return f"{meant}={value}", keys[meant]
         return "", []
 
 
-def misspelt(context: LintContext) -> Iterator[Problem]:
+def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
+    """Find pod affinity terms that select nothing because of a label that looks misspelt."""
     if context.cluster is not None:
         return
-    reported = {(problem.subject, problem.path) for problem in anti_affinity_not_self(context)}
-    labels = {namespace: _Labels(workloads) for namespace, workloads in context.by_namespace.items()}
+    reported = {(problem.subject, problem.path) for problem in find_anti_affinity_without_matches(context)}
+    labels = {namespace: _TemplateLabels(workloads) for namespace, workloads in context.by_namespace.items()}
     for workload in context.workloads:
         for path, term in pod_terms(workload):
             at = (*path, "labelSelector")
@@ -56,48 +58,82 @@ def misspelt(context: LintContext) -> Iterator[Problem]:
                 continue
             own = not term.namespaces and term.namespace_selector is None
             among = [workload.namespace] if own else list(context.by_namespace)
-            for label, meant, owner in _slips(context, workload, term, {n: labels[n] for n in among}):
+            for label, meant, owner in _iter_misspelt_labels(context, workload, term, {n: labels[n] for n in among}):
                 whose = "its own pods" if owner is workload else f"those of {owner.subject}"
                 yield workload.problem(at, f"no pods have the label {label}; {whose} have {meant}", f"Write {meant}")
 
 
-def _slips(
-    context: LintContext, workload: Workload, term: PodAffinityTerm, labels: Mapping[str, _Labels]
+AF_MISSPELT = Rule(
+    "af-misspelt",
+    WARNING,
+    find_misspelt_terms,
+    summary="Pod (anti-)affinity by a label that looks misspelt",
+    why="It selects no pods: required affinity can then never be met, anything else does nothing.",
+    fix="Correct the label",
+    source=doc.AFFINITY,
+)
+
+
+def _iter_misspelt_labels(
+    context: LintContext, workload: Workload, term: PodAffinityTerm, labels_by_namespace: Mapping[str, _TemplateLabels]
 ) -> Iterator[tuple[str, str, Workload]]:
-    """(label that no pods have, the one that was meant, who has that) of a term that selects nothing."""
+    """Yield the labels of a term that no pods have and that are similar to a label of a template.
+
+    Yields nothing if the term selects pods.
+    """
     selector = compiled(term.label_selector)
-    fixed = [r for r in selector.requirements if r.operator in _FIXED and len(r.values) == 1] if selector else []
-    if selector is None or not fixed or any(context.selected(namespace, selector) for namespace in labels):
+    fixed = (
+        [r for r in selector.requirements if r.operator in _EQUALITY_OPERATORS and len(r.values) == 1]
+        if selector
+        else []
+    )
+    if selector is None or not fixed or any(context.selected(namespace, selector) for namespace in labels_by_namespace):
         return
     for key, value in ((requirement.key, requirement.values[0]) for requirement in fixed):
-        if any(known.has(key, value) for known in labels.values()):
+        if any(known.has_label(key, value) for known in labels_by_namespace.values()):
             continue
-        for known in labels.values():
-            meant, owners = known.nearly(key, value)
+        for known in labels_by_namespace.values():
+            meant, owners = known.find_similar_label(key, value)
             beside = [owner for owner in owners if context.variants.together(workload.subject, owner.subject)]
             if beside:
                 yield f"{key}={value}", meant, workload if workload in beside else beside[0]
                 break
 
 
-def nobody(context: LintContext) -> Iterator[Problem]:
+def find_terms_without_template(context: LintContext) -> Iterator[Problem]:
+    """Find required affinity terms whose labels no template in the manifests has.
+
+    With a cluster, ``af-target-absent`` checks its pods instead.
+    """
     if context.cluster is not None or not context.whole:  # with a cluster af-target-absent speaks
         return
-    reported = {(problem.subject, problem.path) for problem in misspelt(context)}
-    reported |= {(problem.subject, problem.path) for problem in elsewhere(context)}
+    reported = {(problem.subject, problem.path) for problem in find_misspelt_terms(context)}
+    reported |= {(problem.subject, problem.path) for problem in find_terms_for_other_namespaces(context)}
     for workload in context.workloads:
         for term in required_terms(workload):
             paths = (workload.at_field(*term.path), workload.at_field(*term.path, "labelSelector"))
             explained = any((workload.subject, path) in reported for path in paths)
-            if explained or not _absent(context, workload, term):
+            if explained or not _selects_no_workload(context, workload, term):
                 continue
             where = ", ".join(sorted(term.namespaces))
             message = f'no template of namespace {where} has the labels "{term.selector}"'
             yield workload.problem((*term.path, "labelSelector"), message)
 
 
-def _absent(context: LintContext, workload: Workload, term: Term) -> bool:
-    """Whether others of the namespaces of the term are here, but none that it selects."""
+AF_NOBODY = Rule(
+    "af-nobody",
+    WARNING,
+    find_terms_without_template,
+    summary="Required affinity to labels that no pod template in the namespace has",
+    why="Unless something else creates such pods, no node ever matches and the pods stay Pending. Checked where "
+    "the manifests have other workloads in the namespace, and nothing that makes pods of its own.",
+    fix="Correct the labels, or deploy the workload that is meant",
+    source=doc.AFFINITY,
+)
+
+
+def _selects_no_workload(context: LintContext, workload: Workload, term: Term) -> bool:
+    """Return whether each of the term's namespaces has other workloads, and the term selects none of them."""
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False
     others = [
@@ -108,7 +144,8 @@ def _absent(context: LintContext, workload: Workload, term: Term) -> bool:
     return bool(others) and all(others) and not selected and not context.others_own(term.namespaces)
 
 
-def elsewhere(context: LintContext) -> Iterator[Problem]:
+def find_terms_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
+    """Find required affinity terms that only match pods of another namespace, where the term does not apply."""
     for workload in context.workloads if context.cluster is None else ():
         for term in required_terms(workload):
             own = term.namespaces == {workload.namespace} and term.namespace_selector.matches_nothing
@@ -124,34 +161,12 @@ def elsewhere(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, message)
 
 
-RULES = (
-    Rule(
-        "af-misspelt",
-        WARNING,
-        misspelt,
-        summary="Pod (anti-)affinity by a label that looks misspelt",
-        why="It selects no pods: required affinity can then never be met, anything else does nothing.",
-        fix="Correct the label",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "af-nobody",
-        WARNING,
-        nobody,
-        summary="Required affinity to labels that no pod template in the namespace has",
-        why="Unless something else creates such pods, no node ever matches and the pods stay Pending. Checked where "
-        "the manifests have other workloads in the namespace, and nothing that makes pods of its own.",
-        fix="Correct the labels, or deploy the workload that is meant",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "af-other-namespace",
-        WARNING,
-        elsewhere,
-        summary="Required affinity to pods in another namespace",
-        why="A term without namespaces applies to the pod's own namespace: no node ever matches, the pods stay "
-        "Pending.",
-        fix="Add namespaces or namespaceSelector to the term",
-        source=doc.AFFINITY,
-    ),
+AF_OTHER_NAMESPACE = Rule(
+    "af-other-namespace",
+    WARNING,
+    find_terms_for_other_namespaces,
+    summary="Required affinity to pods in another namespace",
+    why="A term without namespaces applies to the pod's own namespace: no node ever matches, the pods stay Pending.",
+    fix="Add namespaces or namespaceSelector to the term",
+    source=doc.AFFINITY,
 )

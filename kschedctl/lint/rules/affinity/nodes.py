@@ -1,4 +1,4 @@
-"""Affinity to other pods, and against them, in the cluster that there is."""
+"""Rules about pod affinity and anti-affinity that need the nodes and pods of a cluster."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffini
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.text.counts import agreeing, counted
 
-LARGE_CLUSTER = 500
-"""Several hundred nodes."""
+LARGE_CLUSTER_NODES = 500
+"""The number of nodes above which pod affinity slows down scheduling."""
 
 
-def anti_affinity_over_domains(context: LintContext) -> Iterator[Problem]:
+def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
+    """Find required anti-affinity between more replicas than there are usable domains, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
         for term in anti_affinity_terms(workload):
@@ -33,7 +34,20 @@ def anti_affinity_over_domains(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, f"{message}{left} stay{'s' * (left == 1)} Pending")
 
 
-def rollout_deadlock(context: LintContext) -> Iterator[Problem]:
+AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
+    "af-anti-replicas-over-domains",
+    ERROR,
+    find_more_replicas_than_domains,
+    summary="Required anti-affinity with more replicas than domains",
+    why="Each domain takes one replica; the rest stay Pending. Proved by replay with one replica in each domain.",
+    fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
+    source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
+    needs_cluster=True,
+)
+
+
+def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
+    """Find Deployments whose rollout can never start since an old pod is in every domain, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
         surge, unavailable = workload.surge()
@@ -53,7 +67,22 @@ def rollout_deadlock(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, message)
 
 
-def target_absent(context: LintContext) -> Iterator[Problem]:
+AF_ROLLOUT_DEADLOCK = Rule(
+    "af-rollout-deadlock",
+    ERROR,
+    find_rollout_deadlocks,
+    summary="Required anti-affinity and a rollout that must surge",
+    why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old one. "
+    "Proved by replay.",
+    fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
+    source="https://github.com/kubernetes/kubernetes/issues/116891",
+    needs_cluster=True,
+    advises=AFFINITY_LABEL_KEYS,
+)
+
+
+def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
+    """Find required affinity terms that match no pod of the cluster and no linted workload."""
     facts = context.facts
     for workload in context.workloads:
         for term in required_terms(workload):
@@ -72,7 +101,21 @@ def target_absent(context: LintContext) -> Iterator[Problem]:
                 )
 
 
-def unlabelled_nodes(context: LintContext) -> Iterator[Problem]:
+AF_TARGET_ABSENT = Rule(
+    "af-target-absent",
+    ERROR,
+    find_terms_without_target_pods,
+    summary="Required affinity to pods that do not exist",
+    why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the "
+    "cluster and the linted workloads, and proved by replay.",
+    fix="Deploy the workload it must run with, or correct the selector and namespaces",
+    source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
+    needs_cluster=True,
+)
+
+
+def find_anti_affinity_on_partial_labels(context: LintContext) -> Iterator[Problem]:
+    """Find required anti-affinity terms whose topologyKey some usable nodes lack."""
     facts = context.facts
     for workload in context.workloads:
         for term in anti_affinity_terms(workload):
@@ -88,66 +131,34 @@ def unlabelled_nodes(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem((*term.path, "topologyKey"), message)
 
 
-def large_cluster(context: LintContext) -> Iterator[Problem]:
+AF_UNLABELLED_NODES = Rule(
+    "af-unlabelled-nodes",
+    WARNING,
+    find_anti_affinity_on_partial_labels,
+    summary="Anti-affinity on a label that some usable nodes lack",
+    why="The term has no effect on nodes without the label: several such pods may share one.",
+    fix="Label all nodes",
+    source=doc.AFFINITY,
+    needs_cluster=True,
+)
+
+
+def find_affinity_in_large_clusters(context: LintContext) -> Iterator[Problem]:
+    """Find pod affinity by other labels than the hostname in clusters of more than ``LARGE_CLUSTER_NODES`` nodes."""
     nodes = len(context.facts)
     for workload in context.workloads:
         first = next((path for path, term in pod_terms(workload) if term.topology_key != HOSTNAME), None)
-        if nodes > LARGE_CLUSTER and first is not None:
+        if nodes > LARGE_CLUSTER_NODES and first is not None:
             yield workload.problem(first, f"affinity between pods costs much in a cluster of {counted(nodes, 'node')}")
 
 
-RULES = (
-    Rule(
-        "af-anti-replicas-over-domains",
-        ERROR,
-        anti_affinity_over_domains,
-        summary="Required anti-affinity with more replicas than domains",
-        why="Each domain takes one replica; the rest stay Pending. Proved by replay with one replica in each domain.",
-        fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
-        source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
-        needs_cluster=True,
-    ),
-    Rule(
-        "af-rollout-deadlock",
-        ERROR,
-        rollout_deadlock,
-        summary="Required anti-affinity and a rollout that must surge",
-        why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old one. "
-        "Proved by replay.",
-        fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
-        source="https://github.com/kubernetes/kubernetes/issues/116891",
-        needs_cluster=True,
-        advises=AFFINITY_LABEL_KEYS,
-    ),
-    Rule(
-        "af-target-absent",
-        ERROR,
-        target_absent,
-        summary="Required affinity to pods that do not exist",
-        why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the "
-        "cluster and the linted workloads, and proved by replay.",
-        fix="Deploy the workload it must run with, or correct the selector and namespaces",
-        source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
-        needs_cluster=True,
-    ),
-    Rule(
-        "af-unlabelled-nodes",
-        WARNING,
-        unlabelled_nodes,
-        summary="Anti-affinity on a label that some usable nodes lack",
-        why="The term has no effect on nodes without the label: several such pods may share one.",
-        fix="Label all nodes",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "af-large-cluster",
-        NOTE,
-        large_cluster,
-        summary="Pod affinity in a cluster of several hundred nodes or more",
-        why="It is the most expensive constraint a pod can have, and slows scheduling for every pod.",
-        fix="Use topologySpreadConstraints where they can say the same",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
+AF_LARGE_CLUSTER = Rule(
+    "af-large-cluster",
+    NOTE,
+    find_affinity_in_large_clusters,
+    summary="Pod affinity in a cluster of several hundred nodes or more",
+    why="It is the most expensive constraint a pod can have, and slows scheduling for every pod.",
+    fix="Use topologySpreadConstraints where they can say the same",
+    source=doc.AFFINITY,
+    needs_cluster=True,
 )

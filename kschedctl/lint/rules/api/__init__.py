@@ -1,1 +1,1 @@
-"""What the API server refuses, or refuses in another version."""
+"""Rules about what the API server rejects, now or in another version."""

@@ -1,4 +1,4 @@
-"""What the API server does not let change of objects that the cluster has."""
+"""The rule about changes of immutable fields of objects that are in the cluster."""
 
 from __future__ import annotations
 
@@ -21,59 +21,80 @@ from kschedctl.lint.framework.context import LintContext, N
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import compiled
-from kschedctl.lint.rules.api.creation import is_written
+from kschedctl.lint.rules.api.creation import is_user_authored
 
-STRUCTS = {**manifests.KINDS, **around_pods.KINDS}
-SELECTING = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
-HOOKS = ("helm.sh/hook", "argocd.argoproj.io/hook")
-"""Annotations of what is deleted before it is made anew."""
+VALIDATED_STRUCTS = {**manifests.KINDS, **around_pods.KINDS}
+SELECTOR_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+HOOK_ANNOTATIONS = ("helm.sh/hook", "argocd.argoproj.io/hook")
+"""Annotations of objects that are deleted and created anew instead of updated."""
 
 
-def changed(context: LintContext) -> Iterator[Problem]:
-    deployed = _Deployed(context)
+def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
+    """Find changes that the API server would reject when the manifests are applied to the cluster."""
+    deployed = _DeployedObjects(context)
     for subject in context.subjects if context.cluster is not None and not context.own else ():
-        if subject.kind not in STRUCTS or not is_written(subject) or _is_hook(subject):
+        if subject.kind not in VALIDATED_STRUCTS or not is_user_authored(subject) or _is_hook(subject):
             continue
         try:
-            new = convert_builtins(without_nulls(subject.document), STRUCTS[subject.kind])
+            new = convert_builtins(without_nulls(subject.document), VALIDATED_STRUCTS[subject.kind])
         except msgspec.ValidationError:
             continue
-        for fault in _first_of_each_field(_faults(subject, new, deployed)):
+        for fault in _keep_first_per_field(_iter_update_errors(subject, new, deployed)):
             yield subject.problem(fault.field, str(fault))
 
 
-def _faults(subject: Subject, new: api.Struct, deployed: _Deployed) -> ValidationErrors:
+API_IMMUTABLE = Rule(
+    "api-immutable",
+    ERROR,
+    find_immutable_changes,
+    summary="A change to an immutable field of an existing object",
+    why="kubectl apply and helm upgrade fail. Compared with what is known of the cluster: its classes and claims, "
+    "the selectors of its workloads, the claims of its StatefulSets, and what its files hold.",
+    fix="Keep the current value, or recreate the object",
+    source="Validate…Update in pkg/apis/{apps,batch,core,scheduling,storage}/validation/validation.go (v1.36)",
+    needs_cluster=True,
+)
+
+
+def _iter_update_errors(subject: Subject, manifest: api.Struct, deployed: _DeployedObjects) -> ValidationErrors:
+    """Yield the errors of updating the cluster's object of the same name to the manifest."""
     owner = Owner(subject.kind, subject.namespace or "default", subject.name)
-    if isinstance(new, api.PriorityClass) and (priority_class := deployed.priority_classes.get(("", owner.name))):
-        yield from updates.validate_priority_class_update(new, priority_class)
-    elif isinstance(new, api.StorageClass) and (storage_class := deployed.storage_classes.get(("", owner.name))):
-        yield from updates.validate_storage_class_update(new, storage_class)
-    elif isinstance(new, api.PersistentVolumeClaim) and (claim := deployed.claims.get(owner[1:])):
-        yield from updates.validate_claim_update(new.spec, claim.spec)
-    elif isinstance(new, written.Workload):
-        yield from _workload_faults(owner, new, without_nulls(object_at(subject.document, "spec")), deployed)
+    if isinstance(manifest, api.PriorityClass) and (priority_class := deployed.priority_classes.get(("", owner.name))):
+        yield from updates.validate_priority_class_update(manifest, priority_class)
+    elif isinstance(manifest, api.StorageClass) and (storage_class := deployed.storage_classes.get(("", owner.name))):
+        yield from updates.validate_storage_class_update(manifest, storage_class)
+    elif isinstance(manifest, api.PersistentVolumeClaim) and (claim := deployed.claims.get(owner[1:])):
+        yield from updates.validate_claim_update(manifest.spec, claim.spec)
+    elif isinstance(manifest, written.Workload):
+        yield from _iter_workload_update_errors(
+            owner, manifest, without_nulls(object_at(subject.document, "spec")), deployed
+        )
 
 
-def _workload_faults(owner: Owner, new: written.Workload, spec: JsonObject, deployed: _Deployed) -> ValidationErrors:
+def _iter_workload_update_errors(
+    owner: Owner, manifest: written.Workload, spec: JsonObject, deployed: _DeployedObjects
+) -> ValidationErrors:
+    """Yield the errors of updating a workload: changes of its selector, claim templates and other immutable fields."""
     old = field_at(deployed.documents.get(owner), "spec")
     if owner.kind == "Job" and isinstance(old, Mapping):
         yield from updates.validate_job_update(spec, old)
-    elif owner.kind in SELECTING and new.spec.selector is not None:
-        yield from deployed.selected_otherwise(owner, new.spec.selector)
+    elif owner.kind in SELECTOR_KINDS and manifest.spec.selector is not None:
+        yield from deployed.validate_selector(owner, manifest.spec.selector)
     if owner.kind == "StatefulSet":
-        yield from deployed.claimed_otherwise(owner, new.spec.volume_claim_templates)
+        yield from deployed.validate_claim_templates(owner, manifest.spec.volume_claim_templates)
         if isinstance(old, Mapping):
             yield from updates.validate_stateful_set_update(spec, old)
 
 
 @dataclass(frozen=True)
-class _Deployed:
-    """What the cluster has of what is to be applied: its objects, its pods, and manifests that its files hold."""
+class _DeployedObjects:
+    """The objects, pods and stored manifests of the cluster that manifests are compared with."""
 
     context: LintContext
 
     @property
     def documents(self) -> Mapping[Owner, JsonObject]:
+        """The cluster's objects as its files hold them."""
         return self.context.stored
 
     @property
@@ -83,37 +104,39 @@ class _Deployed:
 
     @cached_property
     def priority_classes(self) -> dict[tuple[str, str], api.PriorityClass]:
-        return _by_name(self.cluster.priority_classes)
+        return _index_by_name(self.cluster.priority_classes)
 
     @cached_property
     def storage_classes(self) -> dict[tuple[str, str], api.StorageClass]:
-        return _by_name(self.cluster.storage_classes)
+        return _index_by_name(self.cluster.storage_classes)
 
     @cached_property
     def claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
-        return _by_name(self.cluster.persistent_volume_claims)
+        return _index_by_name(self.cluster.persistent_volume_claims)
 
     @cached_property
     def stateful_sets(self) -> dict[tuple[str, str], api.StoredWorkload]:
-        return _by_name(self.cluster.stateful_sets)
+        return _index_by_name(self.cluster.stateful_sets)
 
-    def selected_otherwise(self, owner: Owner, new: api.LabelSelector) -> ValidationErrors:
-        """A selector that is not what it was, or that pods do not match which were made by the one that is there."""
+    def validate_selector(self, owner: Owner, selector: api.LabelSelector) -> ValidationErrors:
+        """Yield errors if the selector differs from the deployed one or does not match the workload's pods."""
         check = (
             updates.validate_stateful_set_selector_update
             if owner.kind == "StatefulSet"
             else updates.validate_selector_update
         )
-        old, wanted = self._selectors.get(owner), compiled(new)
+        old, wanted = self._selectors.get(owner), compiled(selector)
         if old is not None:
-            yield from check(new, old)
+            yield from check(selector, old)
         elif wanted and any(
             not wanted.matches(pod.metadata.labels) for pod in self.context.facts.owners.get(owner, ())
         ):
-            yield updates.immutable_selector(new)
+            yield updates.immutable_selector(selector)
 
-    def claimed_otherwise(self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]) -> ValidationErrors:
-        """Templates of claims that the pods do not have, or that the claims were not made of."""
+    def validate_claim_templates(
+        self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]
+    ) -> ValidationErrors:
+        """Yield errors if the pods or claims of a StatefulSet were created from other claim templates."""
         at = ("spec", "volumeClaimTemplates")
         names = {template.metadata.name for template in templates}
         for pod in self.context.facts.owners.get(owner, ())[:1]:
@@ -124,22 +147,25 @@ class _Deployed:
             if own != names and (own or not claims):
                 yield forbidden(("spec",), updates.STATEFUL_SET)._replace(at=at)
         for i, template in enumerate(templates):
-            for claim in self._claims_of(owner, template.metadata.name):
-                if _is_other(template.spec, claim.spec):
+            for claim in self._iter_template_claims(owner, template.metadata.name):
+                if _differs_from_template(template.spec, claim.spec):
                     yield forbidden(("spec",), updates.STATEFUL_SET)._replace(at=(*at, i))
 
-    def _claims_of(self, owner: Owner, template: str) -> Iterator[api.PersistentVolumeClaim]:
-        """The claims made since the StatefulSet is there: of its template, which cannot have changed."""
+    def _iter_template_claims(self, owner: Owner, template_name: str) -> Iterator[api.PersistentVolumeClaim]:
+        """Yield the claims that were created from a claim template since the StatefulSet exists.
+
+        Older claims may come from an earlier StatefulSet of the same name.
+        """
         stateful_set = self.stateful_sets.get(owner[1:])
         since = (stateful_set.metadata.creation_timestamp or "") if stateful_set else ""
         for pod in self.context.facts.owners.get(owner, ()) if since else ():
-            claim = self.claims.get((owner.namespace, f"{template}-{pod.metadata.name}"))
+            claim = self.claims.get((owner.namespace, f"{template_name}-{pod.metadata.name}"))
             if claim is not None and (claim.metadata.creation_timestamp or "") >= since:
                 yield claim
 
     @cached_property
     def _selectors(self) -> dict[Owner, Selector]:
-        """The selectors of workloads; that of a Deployment is its ReplicaSets', less what it adds to them."""
+        """The selectors of deployed workloads. A Deployment has that of its ReplicaSets without pod-template-hash."""
         selectors: dict[Owner, Selector] = {}
         sets = [("ReplicaSet", stored) for stored in self.cluster.replica_sets]
         sets += [("StatefulSet", stored) for stored in self.cluster.stateful_sets]
@@ -152,10 +178,11 @@ class _Deployed:
             if controller is not None and controller.kind == "Deployment":
                 kept = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
                 selectors[Owner("Deployment", metadata.namespace, controller.name)] = Selector(kept)
-        return selectors | self._written_selectors
+        return selectors | self._stored_selectors
 
     @property
-    def _written_selectors(self) -> dict[Owner, Selector]:
+    def _stored_selectors(self) -> dict[Owner, Selector]:
+        """The selectors in the manifests that the cluster's files hold."""
         selectors = {}
         for owner, document in self.documents.items():
             try:
@@ -163,17 +190,18 @@ class _Deployed:
             except msgspec.ValidationError:
                 continue
             selector = compiled(typed.spec.selector)
-            if owner.kind in SELECTING and selector is not None and typed.spec.selector is not None:
+            if owner.kind in SELECTOR_KINDS and selector is not None and typed.spec.selector is not None:
                 selectors[owner] = selector
         return selectors
 
 
-def _by_name(objects: Iterable[N]) -> dict[tuple[str, str], N]:
+def _index_by_name(objects: Iterable[N]) -> dict[tuple[str, str], N]:
+    """Return the objects by namespace and name."""
     return {(known.metadata.namespace, known.metadata.name): known for known in objects}
 
 
-def _is_other(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolumeClaimSpec) -> bool:
-    """Whether a claim cannot have been made of the template; it may have grown since."""
+def _differs_from_template(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolumeClaimSpec) -> bool:
+    """Return whether a claim cannot have been created from the template. A claim may have been enlarged since."""
     if next(updates.validate_claim_update(template, claim), None) is not None:
         return True
     try:
@@ -183,29 +211,16 @@ def _is_other(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolu
     return asked.cmp(held) > 0
 
 
-def _first_of_each_field(faults: ValidationErrors) -> Iterator[FieldError]:
+def _keep_first_per_field(errors: ValidationErrors) -> Iterator[FieldError]:
+    """Yield the first error of each field."""
     fields = set()
-    for fault in deduplicate(faults):
+    for fault in deduplicate(errors):
         if fault.field not in fields:
             fields.add(fault.field)
             yield fault
 
 
 def _is_hook(subject: Subject) -> bool:
+    """Return whether the object is a hook of Helm or Argo CD."""
     annotations = object_at(subject.document, "metadata", "annotations")
-    return any(name in annotations for name in HOOKS)
-
-
-RULES = (
-    Rule(
-        "api-immutable",
-        ERROR,
-        changed,
-        summary="A change to an immutable field of an existing object",
-        why="kubectl apply and helm upgrade fail. Compared with what is known of the cluster: its classes and claims, "
-        "the selectors of its workloads, the claims of its StatefulSets, and what its files hold.",
-        fix="Keep the current value, or recreate the object",
-        source="Validate…Update in pkg/apis/{apps,batch,core,scheduling,storage}/validation/validation.go (v1.36)",
-        needs_cluster=True,
-    ),
-)
+    return any(name in annotations for name in HOOK_ANNOTATIONS)

@@ -1,1 +1,1 @@
-"""Rules about what Karpenter and the Cluster Autoscaler go by."""
+"""Rules about Karpenter and the Cluster Autoscaler."""

@@ -1,4 +1,4 @@
-"""What the Cluster Autoscaler reads of a cluster, and cannot use."""
+"""Rules about the Cluster Autoscaler: its priority expander and its node groups."""
 
 from __future__ import annotations
 
@@ -13,26 +13,41 @@ from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 
 EXPANDERS = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/expander/priority/readme.md"
-AT: Path = ("data", "priorities")
+PRIORITIES_PATH: Path = ("data", "priorities")
 
 
-def unreadable_priorities(context: LintContext) -> Iterator[Problem]:
+def find_unreadable_priorities(context: LintContext) -> Iterator[Problem]:
+    """Find ConfigMaps of the priority expander that the Cluster Autoscaler cannot parse."""
     from kschedctl.autoscaling.cluster_autoscaler.expanders import read_priorities  # noqa: PLC0415 - few have a map
 
-    for subject, config_map in _maps(context):
+    for subject, config_map in _iter_priority_maps(context):
         try:
             read_priorities(config_map)
         except ValueError as error:
-            yield subject.problem(AT if "priorities" in config_map.data else ("data",), str(error))
+            yield subject.problem(PRIORITIES_PATH if "priorities" in config_map.data else ("data",), str(error))
 
 
-def unmatched_priorities(context: LintContext) -> Iterator[Problem]:
-    """Only where the cluster tells all its groups."""
+CA_PRIORITIES_UNREADABLE = Rule(
+    "ca-priorities-unreadable",
+    ERROR,
+    find_unreadable_priorities,
+    summary="Priorities of node groups that do not parse",
+    why="The Cluster Autoscaler ignores the map, and says so only in an event: no group is preferred.",
+    fix="Write a number and a list of regular expressions each",
+    source=EXPANDERS,
+)
+
+
+def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
+    """Find priority patterns that match no node group, and node groups that no pattern matches.
+
+    Finds nothing unless all node groups of the cluster are known.
+    """
     from kschedctl.autoscaling.cluster_autoscaler.expanders import match, read_priorities  # noqa: PLC0415
     from kschedctl.autoscaling.node_groups.found import find_node_groups  # noqa: PLC0415
 
     assert context.cluster is not None
-    for subject, config_map in _maps(context):
+    for subject, config_map in _iter_priority_maps(context):
         named = find_node_groups(context.cluster)
         try:
             priorities = read_priorities(config_map)
@@ -43,15 +58,29 @@ def unmatched_priorities(context: LintContext) -> Iterator[Problem]:
         for number, patterns in priorities.items():
             for pattern in patterns:
                 if not any(match((pattern,), name) for name in named.ids):
-                    yield subject.problem(AT, f"{pattern} of priority {number} matches no node group")
+                    yield subject.problem(PRIORITIES_PATH, f"{pattern} of priority {number} matches no node group")
         everything = tuple(pattern for patterns in priorities.values() for pattern in patterns)
         for name in named.ids:
             if not match(everything, name):
-                yield subject.problem(AT, f"node group {name} has no priority: it grows only where no other one helps")
+                yield subject.problem(
+                    PRIORITIES_PATH, f"node group {name} has no priority: it grows only where no other one helps"
+                )
 
 
-def unusable_groups(context: LintContext) -> Iterator[Problem]:
-    """Groups without nodes whose template has a taint that no pod tolerates by name; the cluster's own objects."""
+CA_PRIORITIES_UNMATCHED = Rule(
+    "ca-priorities-unmatched",
+    WARNING,
+    find_unmatched_priorities,
+    summary="Priorities that match no node group, or a group that has none",
+    why="The expression does nothing, and a group without a priority is not used while another one helps.",
+    fix="Name the groups as the autoscaler does",
+    source=EXPANDERS,
+    needs_cluster=True,
+)
+
+
+def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
+    """Find empty node groups whose nodes would have a taint that no pod tolerates by name."""
     from kschedctl.autoscaling.cluster_autoscaler.options import read_groups  # noqa: PLC0415 - few clusters have them
     from kschedctl.autoscaling.node_groups.machines import machine_groups  # noqa: PLC0415 - few clusters have them
 
@@ -70,7 +99,20 @@ def unusable_groups(context: LintContext) -> Iterator[Problem]:
                 yield Subject(kind, name, namespace).problem(("metadata", "annotations"), message)
 
 
-def _maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
+CA_GROUP_UNUSABLE = Rule(
+    "ca-group-unusable",
+    NOTE,
+    find_unusable_groups,
+    summary="A node group whose new nodes have a taint that no pod tolerates by name",
+    why="The Cluster Autoscaler adds nodes only for pods that go there: the group stays empty.",
+    fix="Remove the taint from the template, or add the toleration to the pods that belong there",
+    source="https://cluster-api.sigs.k8s.io/tasks/automated-machine-management/autoscaling",
+    needs_cluster=True,
+)
+
+
+def _iter_priority_maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
+    """Yield the priority expander's ConfigMaps of the manifests, or of the cluster if the cluster itself is linted."""
     for subject in context.subjects:
         if subject.kind == "ConfigMap" and subject.name == PRIORITY_MAP:
             data = object_at(subject.document, "data")
@@ -79,36 +121,3 @@ def _maps(context: LintContext) -> Iterator[tuple[Subject, ConfigMap]]:
         for config_map in context.cluster.config_maps:
             if config_map.metadata.name == PRIORITY_MAP:
                 yield Subject("ConfigMap", PRIORITY_MAP, config_map.metadata.namespace), config_map
-
-
-RULES = (
-    Rule(
-        "ca-priorities-unreadable",
-        ERROR,
-        unreadable_priorities,
-        summary="Priorities of node groups that do not parse",
-        why="The Cluster Autoscaler ignores the map, and says so only in an event: no group is preferred.",
-        fix="Write a number and a list of regular expressions each",
-        source=EXPANDERS,
-    ),
-    Rule(
-        "ca-priorities-unmatched",
-        WARNING,
-        unmatched_priorities,
-        summary="Priorities that match no node group, or a group that has none",
-        why="The expression does nothing, and a group without a priority is not used while another one helps.",
-        fix="Name the groups as the autoscaler does",
-        source=EXPANDERS,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ca-group-unusable",
-        NOTE,
-        unusable_groups,
-        summary="A node group whose new nodes have a taint that no pod tolerates by name",
-        why="The Cluster Autoscaler adds nodes only for pods that go there: the group stays empty.",
-        fix="Remove the taint from the template, or add the toleration to the pods that belong there",
-        source="https://cluster-api.sigs.k8s.io/tasks/automated-machine-management/autoscaling",
-        needs_cluster=True,
-    ),
-)

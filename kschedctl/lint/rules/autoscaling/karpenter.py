@@ -1,4 +1,4 @@
-"""NodePools of Karpenter that launch or lose nothing, and pods that Karpenter treats otherwise than kube-scheduler."""
+"""Rules about Karpenter's NodePools, and about pods that Karpenter and kube-scheduler treat differently."""
 
 from __future__ import annotations
 
@@ -21,39 +21,53 @@ from kschedctl.text.counts import counted
 
 REQUIREMENTS: Path = ("spec", "template", "spec", "requirements")
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
-ENDS = frozenset(("Job", "CronJob", "Pod"))
-"""What ends by itself, or is nobody's to run for ever."""
-NONE_MAY_GO = ("0", "0%")
+FINITE_KINDS = frozenset(("Job", "CronJob", "Pod"))
+"""Kinds whose pods end by themselves or have no controller."""
+NO_NODES = ("0", "0%")
 SCHEDULING = "https://karpenter.sh/docs/concepts/scheduling/"
 NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/"
 DISRUPTION = "https://karpenter.sh/docs/concepts/disruption/"
 INSTANCE_TYPE, ARCH, EC2 = "node.kubernetes.io/instance-type", "kubernetes.io/arch", "karpenter.k8s.aws"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-SMALLEST = {"cpu": "1", "memory": "256Mi", "nodes": "1"}
-"""Less than any machine in a cloud has."""
-_SIZES = {"cpu": (f"{EC2}/instance-cpu", 1), "memory": (f"{EC2}/instance-memory", 2**20)}
-"""The labels that tell the size of a type, and in how much of it."""
-_FAMILY = re.compile(r"(?P<category>[a-z]+)(?P<generation>\d+)(?P<more>[a-z]*)")
-_STRICT = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
-"""What Karpenter writes besides Gt and Lt -> the same in these, and by how much their number differs."""
+SMALLEST_NODE = {"cpu": "1", "memory": "256Mi", "nodes": "1"}
+"""Less than any cloud machine has."""
+_SIZE_LABELS = {"cpu": (f"{EC2}/instance-cpu", 1), "memory": (f"{EC2}/instance-memory", 2**20)}
+"""The label with the size of an instance type, and the unit of its value."""
+_FAMILY_NAME = re.compile(r"(?P<category>[a-z]+)(?P<generation>\d+)(?P<more>[a-z]*)")
+_STRICT_OPERATORS = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
+"""Operators that only Karpenter has, each with the strict operator and the number to add to its value."""
 
 
-def contradictory(context: LintContext) -> Iterator[Problem]:
+def find_contradictory_requirements(context: LintContext) -> Iterator[Problem]:
+    """Find NodePools whose requirements and labels no instance type can meet together."""
     for subject, pool in context.linted(WrittenNodePool):
-        asked = Conditions().also(equal(pool.labels)).also(map(_strict, pool.requirements))
+        asked = Conditions().also(equal(pool.labels)).also(map(_use_strict_operator, pool.requirements))
         for key in asked.conflicts:
             yield subject.problem(REQUIREMENTS, f"no value of {key} meets all requirements and labels of the pool")
 
 
-def _strict(requirement: SelectorRequirement) -> SelectorRequirement:
-    operator, by = _STRICT.get(requirement.operator, (requirement.operator, 0))
+KP_CONTRADICTORY = Rule(
+    "kp-contradictory",
+    ERROR,
+    find_contradictory_requirements,
+    summary="Requirements of a NodePool that exclude each other",
+    why="No instance type meets them: the pool launches nothing, and Karpenter says so only in an event.",
+    fix="Remove one of them",
+    source=SCHEDULING,
+)
+
+
+def _use_strict_operator(requirement: SelectorRequirement) -> SelectorRequirement:
+    """Return the requirement with Gt instead of Gte and Lt instead of Lte; others stay as they are."""
+    operator, by = _STRICT_OPERATORS.get(requirement.operator, (requirement.operator, 0))
     values = requirement.values or ()
     if not by or len(values) != 1 or not values[0].isdecimal():
         return requirement
     return SelectorRequirement(requirement.key, operator, (str(int(values[0]) + by),))
 
 
-def too_few_values(context: LintContext) -> Iterator[Problem]:
+def find_too_few_values(context: LintContext) -> Iterator[Problem]:
+    """Find requirements with fewer values, or instance types with fewer values, than minValues asks for."""
     for subject, pool in context.linted(WrittenNodePool):
         too_few = False
         for at, requirement in enumerate(pool.spec.template.spec.requirements):
@@ -74,23 +88,60 @@ def too_few_values(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(REQUIREMENTS, message)
 
 
-def never_disrupted(context: LintContext) -> Iterator[Problem]:
+KP_MIN_VALUES = Rule(
+    "kp-min-values",
+    ERROR,
+    find_too_few_values,
+    summary="A NodePool that asks for more values than it allows",
+    why="The API server refuses the pool; where the instance types that are left have fewer values, Karpenter "
+    "launches none of them, unless its minValuesPolicy is BestEffort.",
+    fix="Name more values, or lower minValues",
+    source=SCHEDULING,
+)
+
+
+def find_pools_without_disruption(context: LintContext) -> Iterator[Problem]:
+    """Find NodePools with a budget that always forbids every disruption."""
     for subject, pool in context.linted(WrittenNodePool):
         for at, budget in enumerate(pool.spec.disruption.budgets):
-            if str(budget.nodes) in NONE_MAY_GO and not budget.schedule and not budget.reasons:
+            if str(budget.nodes) in NO_NODES and not budget.schedule and not budget.reasons:
                 yield subject.problem(
                     ("spec", "disruption", "budgets", at), "no node of the pool is ever consolidated or replaced"
                 )
 
 
-def protected_for_ever(context: LintContext) -> Iterator[Problem]:
+KP_NEVER_DISRUPTED = Rule(
+    "kp-never-disrupted",
+    WARNING,
+    find_pools_without_disruption,
+    summary="A NodePool of which no node may ever go",
+    why="A budget of 0 without a schedule forbids consolidation, and drifted nodes are never replaced.",
+    fix="Give the budget a schedule, or reasons, or allow a node",
+    source=f"{DISRUPTION}#nodepool-disruption-budgets",
+)
+
+
+def find_protected_pods(context: LintContext) -> Iterator[Problem]:
+    """Find long-running workloads with the annotation karpenter.sh/do-not-disrupt."""
     for workload in context.workloads:
-        if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in ENDS:
+        if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in FINITE_KINDS:
             path: Path = (*workload.at, "metadata", "annotations", DO_NOT_DISRUPT)
             yield workload.subject.problem(path, f"Karpenter never consolidates a node with a pod of {_name(workload)}")
 
 
-def several_terms(context: LintContext) -> Iterator[Problem]:
+KP_DO_NOT_DISRUPT = Rule(
+    "kp-do-not-disrupt",
+    NOTE,
+    find_protected_pods,
+    summary="Pods that keep their nodes from Karpenter for ever",
+    why="The node is neither consolidated nor, without a terminationGracePeriod, replaced while such a pod runs.",
+    fix="Use a PodDisruptionBudget, or a duration such as 4h",
+    source=f"{DISRUPTION}#pod-level-controls",
+)
+
+
+def find_alternative_terms(context: LintContext) -> Iterator[Problem]:
+    """Find pods with several required node affinity terms and preferences, if the cluster has NodePools."""
     has_pools = context.linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
     for workload in context.workloads if has_pools else ():
         count = len(alternatives(workload.spec))
@@ -102,11 +153,27 @@ def several_terms(context: LintContext) -> Iterator[Problem]:
             )
 
 
-def no_type(context: LintContext) -> Iterator[Problem]:
+KP_SEVERAL_TERMS = Rule(
+    "kp-several-terms",
+    NOTE,
+    find_alternative_terms,
+    summary="Required node affinity terms that Karpenter drops before preferences",
+    why="kube-scheduler takes any of the terms. Karpenter tries one at a time, in the order written, and gives all "
+    "but the last up before a preference: the pod may get a node that its preferences would not choose.",
+    fix="Put the term that should win first, or use one term",
+    source=SCHEDULING,
+)
+
+
+def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]:
+    """Find NodePools whose requirements no instance type meets.
+
+    Without a list of instance types, only EC2's types and families are judged, by their names.
+    """
     pools = context.linted(WrittenNodePool)
     sold = context.pool_types if pools else None
     if sold is None:
-        yield from _types_of_other_kinds(pools)
+        yield from _find_excluded_type_names(pools)
         return
     for subject, pool in pools:
         types = sold.of(subject.name, pool)
@@ -117,14 +184,26 @@ def no_type(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(REQUIREMENTS, message)
 
 
-def _types_of_other_kinds(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
-    """What the names of EC2's types say."""
+KP_NO_TYPE = Rule(
+    "kp-no-type",
+    ERROR,
+    find_pools_without_instance_types,
+    summary="A NodePool of which no instance type meets all requirements",
+    why="The pool launches nothing. With --instance-types all types are tried, else EC2's by what their names say, "
+    "such as arm64 for m7g.",
+    fix="Name other types, or correct the requirement",
+    source="https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html",
+)
+
+
+def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
+    """Find NodePools that name EC2 types or families that their other requirements exclude."""
     for subject, pool in pools:
-        asked = Conditions().also(equal(pool.labels)).also(map(_strict, pool.requirements))
+        asked = Conditions().also(equal(pool.labels)).also(map(_use_strict_operator, pool.requirements))
         names = asked.by_key.get(INSTANCE_TYPE, Values()).allowed
         families = asked.by_key.get(f"{EC2}/instance-family", Values()).allowed
-        described = [{INSTANCE_TYPE: name, **_of_family(name.partition(".")[0])} for name in names or ()] or [
-            _of_family(family) for family in families or ()
+        described = [{INSTANCE_TYPE: name, **_parse_family_labels(name.partition(".")[0])} for name in names or ()] or [
+            _parse_family_labels(family) for family in families or ()
         ]
         if (
             described
@@ -135,9 +214,9 @@ def _types_of_other_kinds(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iter
             yield subject.problem(REQUIREMENTS, f"none of {what} meets the other requirements of the pool")
 
 
-def _of_family(family: str) -> dict[str, str]:
-    """What the name of a family of EC2 says: m7gd is of category m, and its processors are Graviton's."""
-    parts = _FAMILY.fullmatch(family)
+def _parse_family_labels(family: str) -> dict[str, str]:
+    """Return the node labels that the name of an EC2 family implies: m7gd is of category m and arm64."""
+    parts = _FAMILY_NAME.fullmatch(family)
     if parts is None:
         return {}
     arm = "g" in parts["more"] or family == "a1"
@@ -145,16 +224,17 @@ def _of_family(family: str) -> dict[str, str]:
     return own | {f"{EC2}/instance-generation": parts["generation"], ARCH: "arm64" if arm else "amd64"}
 
 
-def limits_below_a_node(context: LintContext) -> Iterator[Problem]:
+def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
+    """Find NodePool limits that are smaller than the smallest node of the pool."""
     for subject, pool in context.linted(WrittenNodePool):
-        asked = Conditions().also(equal(pool.labels)).also(map(_strict, pool.requirements))
+        asked = Conditions().also(equal(pool.labels)).also(map(_use_strict_operator, pool.requirements))
         for name, limit in (pool.spec.limits or {}).items():
-            smallest = SMALLEST.get(name)
-            if smallest is None or not (amount := _quantity(limit)):
+            smallest = SMALLEST_NODE.get(name)
+            if smallest is None or not (amount := _parse_positive_quantity(limit)):
                 continue
-            key, factor = _SIZES.get(name, ("", 0))
+            key, factor = _SIZE_LABELS.get(name, ("", 0))
             sizes = asked.by_key.get(key, Values())
-            least = max(parse(smallest), parse(str(factor * _least(sizes))))
+            least = max(parse(smallest), parse(str(factor * _find_smallest_size(sizes))))
             if context.pool_types:
                 least = max(least, context.pool_types.of(subject.name, pool).smallest(name))
             if amount < least:
@@ -162,8 +242,19 @@ def limits_below_a_node(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(("spec", "limits", name), message)
 
 
-def _quantity(limit: object) -> Quantity | None:
-    """None where it is no quantity, or zero, which stops a pool on purpose."""
+KP_LIMIT_BELOW_NODE = Rule(
+    "kp-limit-below-node",
+    ERROR,
+    find_limits_below_one_node,
+    summary="A limit of a NodePool that is less than one node has",
+    why="Karpenter launches no node that would exceed the limit: the pool launches none at all.",
+    fix="Raise the limit, or give it a unit",
+    source=f"{NODE_POOLS}#speclimits",
+)
+
+
+def _parse_positive_quantity(limit: object) -> Quantity | None:
+    """Return the quantity, or None if it is invalid or zero, which stops a pool on purpose."""
     try:
         amount = parse(str(limit))
     except QuantityError:
@@ -171,24 +262,36 @@ def _quantity(limit: object) -> Quantity | None:
     return amount if amount.mantissa > 0 else None
 
 
-def _least(sizes: Values) -> int:
-    """The smallest size that is left, 0 where nothing says so."""
+def _find_smallest_size(sizes: Values) -> int:
+    """Return the smallest size that the conditions allow, or 0 if they set no lower bound."""
     allowed = [int(value) for value in sizes.allowed or () if value.isdecimal() and sizes.accepts(value)]
     return min(allowed) if allowed else (sizes.above or -1) + 1
 
 
-def shadowed(context: LintContext) -> Iterator[Problem]:
+def find_shadowed_pools(context: LintContext) -> Iterator[Problem]:
+    """Find NodePools that are never used since a pool of more weight takes all their pods."""
     pools = context.linted(WrittenNodePool)
     for subject, pool in pools:
         for heavier, other in pools:
-            if (other.spec.weight or 0) > (pool.spec.weight or 0) and _takes_all_of(other, pool):
+            if (other.spec.weight or 0) > (pool.spec.weight or 0) and _covers_pool(other, pool):
                 message = f"NodePool {heavier.name}, of more weight, takes every pod that does not ask for this pool"
                 yield subject.problem(("spec", "weight") if pool.spec.weight else ("spec",), message)
                 break
 
 
-def _takes_all_of(other: WrittenNodePool, pool: WrittenNodePool) -> bool:
-    """Whether a pool without limits offers all that another does, and asks for no more tolerations."""
+KP_SHADOWED = Rule(
+    "kp-shadowed",
+    WARNING,
+    find_shadowed_pools,
+    summary="A NodePool of which a heavier one takes all pods",
+    why="Karpenter tries pools by weight and takes the first that fits; it does not compare prices between pools.",
+    fix="Give the heavier pool limits or requirements, or change the weights",
+    source=f"{NODE_POOLS}#specweight",
+)
+
+
+def _covers_pool(other: WrittenNodePool, pool: WrittenNodePool) -> bool:
+    """Return whether ``other`` has no limits, offers all that ``pool`` offers and needs no more tolerations."""
     own, theirs = pool.spec.template.spec, other.spec.template.spec
     if other.spec.limits is not None or own.node_class_ref != theirs.node_class_ref:
         return False
@@ -199,7 +302,8 @@ def _takes_all_of(other: WrittenNodePool, pool: WrittenNodePool) -> bool:
     return wanted <= given and pool.labels.items() <= other.labels.items() and private <= {key for key, *_ in wanted}
 
 
-def startup_taints_stay(context: LintContext) -> Iterator[Problem]:
+def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
+    """Find startup taints that no DaemonSet tolerates, so that no DaemonSet can remove them."""
     pools = context.linted(WrittenNodePool)
     if not pools or context.cluster is None or not context.all_known("DaemonSet"):
         return
@@ -212,16 +316,41 @@ def startup_taints_stay(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(path, f"no DaemonSet tolerates {taint}, so none on the node can remove it")
 
 
-def a_node_each(context: LintContext) -> Iterator[Problem]:
+KP_STARTUP_TAINT = Rule(
+    "kp-startup-taint",
+    NOTE,
+    find_untolerated_startup_taints,
+    summary="A startup taint that no DaemonSet tolerates",
+    why="Somebody has to remove it before the node counts as initialized, mostly a DaemonSet on the node itself.",
+    fix="Let the DaemonSet tolerate it, or remove the taint",
+    source=f"{NODE_POOLS}#cilium-startup-taint",
+    needs_cluster=True,
+)
+
+
+def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find preferences by hostname for which Karpenter would launch one node per pod."""
     has_pools = context.linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
     for workload in context.workloads if has_pools else ():
         if workload.at_most > 1:
-            for path in _soft_by_host(workload):
+            for path in _iter_soft_host_spreads(workload):
                 yield workload.problem(path, "Karpenter takes it for required first, and launches a node for each pod")
 
 
-def _soft_by_host(workload: Workload) -> Iterator[Path]:
-    """Wishes that keep pods of the workload on nodes of their own."""
+KP_NODE_EACH = Rule(
+    "kp-node-each",
+    NOTE,
+    find_preferences_that_add_nodes,
+    summary="Preferred anti-affinity or ScheduleAnyway spread by host, with Karpenter",
+    why="Karpenter takes preferences for required first, and can always launch another node: it launches one for "
+    "each pod, where kube-scheduler would put several on a node.",
+    fix="Spread over zones, or set Karpenter's preferencePolicy to Ignore",
+    source=SCHEDULING,
+)
+
+
+def _iter_soft_host_spreads(workload: Workload) -> Iterator[Path]:
+    """Yield the paths of preferred terms and soft constraints that keep a workload's pods on different nodes."""
     for path, term in pod_terms(workload):
         selector = compiled(term.label_selector)
         apart = path[1] == "podAntiAffinity" and PREFERRED in path and term.topology_key == HOSTNAME
@@ -236,102 +365,3 @@ def _soft_by_host(workload: Workload) -> Iterator[Path]:
 
 def _name(workload: Workload) -> str:
     return f"{workload.kind} {workload.subject.name}"
-
-
-RULES = (
-    Rule(
-        "kp-contradictory",
-        ERROR,
-        contradictory,
-        summary="Requirements of a NodePool that exclude each other",
-        why="No instance type meets them: the pool launches nothing, and Karpenter says so only in an event.",
-        fix="Remove one of them",
-        source=SCHEDULING,
-    ),
-    Rule(
-        "kp-min-values",
-        ERROR,
-        too_few_values,
-        summary="A NodePool that asks for more values than it allows",
-        why="The API server refuses the pool; where the instance types that are left have fewer values, Karpenter "
-        "launches none of them, unless its minValuesPolicy is BestEffort.",
-        fix="Name more values, or lower minValues",
-        source=SCHEDULING,
-    ),
-    Rule(
-        "kp-never-disrupted",
-        WARNING,
-        never_disrupted,
-        summary="A NodePool of which no node may ever go",
-        why="A budget of 0 without a schedule forbids consolidation, and drifted nodes are never replaced.",
-        fix="Give the budget a schedule, or reasons, or allow a node",
-        source=f"{DISRUPTION}#nodepool-disruption-budgets",
-    ),
-    Rule(
-        "kp-do-not-disrupt",
-        NOTE,
-        protected_for_ever,
-        summary="Pods that keep their nodes from Karpenter for ever",
-        why="The node is neither consolidated nor, without a terminationGracePeriod, replaced while such a pod runs.",
-        fix="Use a PodDisruptionBudget, or a duration such as 4h",
-        source=f"{DISRUPTION}#pod-level-controls",
-    ),
-    Rule(
-        "kp-several-terms",
-        NOTE,
-        several_terms,
-        summary="Required node affinity terms that Karpenter drops before preferences",
-        why="kube-scheduler takes any of the terms. Karpenter tries one at a time, in the order written, and gives all "
-        "but the last up before a preference: the pod may get a node that its preferences would not choose.",
-        fix="Put the term that should win first, or use one term",
-        source=SCHEDULING,
-    ),
-    Rule(
-        "kp-no-type",
-        ERROR,
-        no_type,
-        summary="A NodePool of which no instance type meets all requirements",
-        why="The pool launches nothing. With --instance-types all types are tried, else EC2's by what their names say, "
-        "such as arm64 for m7g.",
-        fix="Name other types, or correct the requirement",
-        source="https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html",
-    ),
-    Rule(
-        "kp-limit-below-node",
-        ERROR,
-        limits_below_a_node,
-        summary="A limit of a NodePool that is less than one node has",
-        why="Karpenter launches no node that would exceed the limit: the pool launches none at all.",
-        fix="Raise the limit, or give it a unit",
-        source=f"{NODE_POOLS}#speclimits",
-    ),
-    Rule(
-        "kp-shadowed",
-        WARNING,
-        shadowed,
-        summary="A NodePool of which a heavier one takes all pods",
-        why="Karpenter tries pools by weight and takes the first that fits; it does not compare prices between pools.",
-        fix="Give the heavier pool limits or requirements, or change the weights",
-        source=f"{NODE_POOLS}#specweight",
-    ),
-    Rule(
-        "kp-startup-taint",
-        NOTE,
-        startup_taints_stay,
-        summary="A startup taint that no DaemonSet tolerates",
-        why="Somebody has to remove it before the node counts as initialized, mostly a DaemonSet on the node itself.",
-        fix="Let the DaemonSet tolerate it, or remove the taint",
-        source=f"{NODE_POOLS}#cilium-startup-taint",
-        needs_cluster=True,
-    ),
-    Rule(
-        "kp-node-each",
-        NOTE,
-        a_node_each,
-        summary="Preferred anti-affinity or ScheduleAnyway spread by host, with Karpenter",
-        why="Karpenter takes preferences for required first, and can always launch another node: it launches one for "
-        "each pod, where kube-scheduler would put several on a node.",
-        fix="Spread over zones, or set Karpenter's preferencePolicy to Ignore",
-        source=SCHEDULING,
-    ),
-)

@@ -1,1 +1,1 @@
-"""Disruption budgets, and whether nodes can be drained."""
+"""Rules about PodDisruptionBudgets, drains, and annotations that protect pods and nodes."""

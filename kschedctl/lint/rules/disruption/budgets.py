@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many evictions they allow, and which pods they select."""
+"""Rules about PodDisruptionBudgets: how many evictions they allow, and which pods they select."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from kschedctl.lint.objects.workload import SERVING, Workload, compiled, scaled
 from kschedctl.text.counts import counted
 
 
-def zero_disruptions(context: LintContext) -> Iterator[Problem]:
+def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
+    """Find budgets that never allow an eviction."""
     for subject, budget, workloads in context.budgets():
         spec = budget.spec
         if spec.max_unavailable in (0, "0%"):
@@ -35,7 +36,19 @@ def zero_disruptions(context: LintContext) -> Iterator[Problem]:
                     yield subject.problem(("spec", "minAvailable"), message)
 
 
-def over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
+PDB_ZERO_DISRUPTIONS = Rule(
+    "pdb-zero-disruptions",
+    WARNING,
+    find_zero_disruption_budgets,
+    summary="Budget that never allows an eviction",
+    why="Draining a node with such a pod never ends; upgrades and scale-downs hang.",
+    fix="Allow at least one: maxUnavailable: 1",
+    source=doc.BUDGETS,
+)
+
+
+def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
+    """Find budgets whose minAvailable is not below the autoscaler's minimum of replicas."""
     for subject, budget, workloads in context.budgets():
         wanted = budget.spec.min_available
         fewest, most = sum(w.at_least for w in workloads), sum(w.at_most for w in workloads)
@@ -47,7 +60,19 @@ def over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", "minAvailable"), message)
 
 
-def percent_rounding(context: LintContext) -> Iterator[Problem]:
+PDB_OVER_HPA_MIN = Rule(
+    "pdb-over-hpa-min",
+    WARNING,
+    find_budgets_over_autoscaler_minimum,
+    summary="minAvailable that is not below the autoscaler's minimum",
+    why="At the minimum no pod can be spared, and drains hang in quiet hours.",
+    fix="Use maxUnavailable, or raise minReplicas above minAvailable",
+    source=doc.BUDGETS,
+)
+
+
+def find_percentages_rounded_to_all(context: LintContext) -> Iterator[Problem]:
+    """Find budgets whose minAvailable percentage rounds up to all replicas."""
     for subject, budget, workloads in context.budgets():
         percent = budget.spec.min_available
         if not isinstance(percent, str) or percent == "100%":
@@ -59,7 +84,19 @@ def percent_rounding(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", "minAvailable"), message)
 
 
-def protects_nothing(context: LintContext) -> Iterator[Problem]:
+PDB_PERCENT_ROUNDING = Rule(
+    "pdb-percent-rounding",
+    WARNING,
+    find_percentages_rounded_to_all,
+    summary="A percentage that rounds up to all replicas",
+    why="Percentages round up to whole pods: with few replicas none may be evicted.",
+    fix="Use maxUnavailable: 1",
+    source=f"{doc.BUDGETS}#rounding-logic-when-specifying-percentages",
+)
+
+
+def find_budgets_that_protect_nothing(context: LintContext) -> Iterator[Problem]:
+    """Find budgets that allow all pods to be evicted at once."""
     for subject, budget, workloads in context.budgets():
         field, number = ("maxUnavailable", budget.spec.max_unavailable)
         if budget.spec.min_available in (0, "0%"):
@@ -70,13 +107,40 @@ def protects_nothing(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", field), f"{field} {number} lets all pods go at once")
 
 
-def unhealthy_policy(context: LintContext) -> Iterator[Problem]:
+PDB_PROTECTS_NOTHING = Rule(
+    "pdb-protects-nothing",
+    WARNING,
+    find_budgets_that_protect_nothing,
+    summary="Budget that lets all its pods go at once",
+    why="A drain of several nodes takes the whole workload down, as if there were no budget.",
+    fix="Set maxUnavailable: 1, or remove the budget",
+    source=doc.BUDGETS,
+)
+
+
+def find_budgets_blocked_by_unhealthy_pods(context: LintContext) -> Iterator[Problem]:
+    """Find budgets whose unhealthyPodEvictionPolicy is not AlwaysAllow."""
     for subject, budget, _ in context.budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
             yield subject.problem(("spec",), "pods that are not ready can block a drain forever")
 
 
-def arbitrary_controller(context: LintContext) -> Iterator[Problem]:
+PDB_UNHEALTHY_POLICY = Rule(
+    "pdb-unhealthy-policy",
+    NOTE,
+    find_budgets_blocked_by_unhealthy_pods,
+    summary="Budget without unhealthyPodEvictionPolicy: AlwaysAllow",
+    why="By default pods that are not ready may not be evicted while the budget is not met: a crash-looping "
+    "workload blocks drains.",
+    fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
+    source=f"{doc.BUDGETS}#unhealthy-pod-eviction-policy",
+    profile=RuleProfile.STRICT,
+    once=True,
+)
+
+
+def find_unusable_budgets_of_bare_pods(context: LintContext) -> Iterator[Problem]:
+    """Find budgets of pods without a controller that have no integer minAvailable."""
     for subject, budget, workloads in context.budgets():
         bare = workloads and all(workload.kind == "Pod" for workload in workloads)
         integer = isinstance(budget.spec.min_available, int)
@@ -85,7 +149,19 @@ def arbitrary_controller(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", field), "for pods without a controller only an integer minAvailable works")
 
 
-def no_policy(context: LintContext) -> Iterator[Problem]:
+PDB_ARBITRARY_CONTROLLER = Rule(
+    "pdb-arbitrary-controller",
+    WARNING,
+    find_unusable_budgets_of_bare_pods,
+    summary="maxUnavailable or a percentage for bare pods",
+    why="Without a scalable controller the budget cannot know how many pods there should be, and allows no eviction.",
+    fix="Use an integer minAvailable",
+    source=f"{doc.BUDGETS}#arbitrary-controllers-and-selectors",
+)
+
+
+def find_budgets_without_one_limit(context: LintContext) -> Iterator[Problem]:
+    """Find budgets with neither or both of minAvailable and maxUnavailable."""
     for subject, budget, _ in context.budgets():
         spec = budget.spec
         if spec.min_available is None and spec.max_unavailable is None:
@@ -94,27 +170,51 @@ def no_policy(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", "maxUnavailable"), "minAvailable and maxUnavailable cannot be combined")
 
 
-_MOST_NAMED = 5
-_MOST_COMPARED = 10
+PDB_NO_POLICY = Rule(
+    "pdb-no-policy",
+    ERROR,
+    find_budgets_without_one_limit,
+    summary="Budget with neither, or both, of minAvailable and maxUnavailable",
+    why="With neither, no eviction is ever allowed; with both, the API server refuses it.",
+    fix="Set one of them: maxUnavailable: 1",
+    source=f"{doc.BUDGETS}; pkg/controller/disruption/disruption.go (v1.36)",
+)
 
 
-def overlap(context: LintContext) -> Iterator[Problem]:
-    for workload, budgets in _budgets_of(context).items():
-        names = _in_one_cluster(context, workload, budgets)
+_MAX_NAMED = 5
+_MAX_COMPARED = 10
+
+
+def find_overlapping_budgets(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose pods more than one budget selects."""
+    for workload, budgets in _group_budgets_by_workload(context).items():
+        names = _find_coexisting_budgets(context, workload, budgets)
         if len(names) > 1:
-            named = listed(sorted(names), _MOST_NAMED)
+            named = listed(sorted(names), _MAX_NAMED)
             message = f"{len(names)} budgets select its pods ({named}): the eviction API refuses all of them"
             yield Problem(workload.subject, (*workload.at, "metadata", "labels"), message)
 
 
-def selects_nothing(context: LintContext) -> Iterator[Problem]:
+PDB_OVERLAP = Rule(
+    "pdb-overlap",
+    ERROR,
+    find_overlapping_budgets,
+    summary="Pods that more than one budget selects",
+    why="The eviction API answers with an error for such pods, so drains never end.",
+    fix="Make the selectors disjoint",
+    source=f"{doc.BUDGETS}; https://github.com/kubernetes/kubernetes/issues/75957",
+)
+
+
+def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
+    """Find budgets that select no pods."""
     for subject, budget, workloads in context.budgets():
         namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
         if workloads or selector is None or context.selected(namespace, selector):
             continue
         if not context.all_known("Pod") or not context.whole or context.others_own((namespace,)):
             continue
-        if subject.namespace and (others := _elsewhere(context, subject, selector)):
+        if subject.namespace and (others := _find_matches_in_other_namespaces(context, subject, selector)):
             message = f'"{selector}" selects {others[0].subject}, but a budget counts in its own namespace only'
             yield subject.problem(("metadata", "namespace"), message, "Put both into one namespace")
             continue
@@ -124,8 +224,19 @@ def selects_nothing(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec", "selector"), f'"{selector}" selects no pod of namespace {namespace}')
 
 
-def _elsewhere(context: LintContext, subject: Subject, selector: Selector) -> list[Workload]:
-    """The workloads of other namespaces that a selector matches, if it says more than "all"."""
+PDB_SELECTS_NOTHING = Rule(
+    "pdb-selects-nothing",
+    WARNING,
+    find_budgets_without_pods,
+    summary="Budget that selects no pods",
+    why="It protects nothing. Checked against the cluster, or where the manifests have workloads in its namespace.",
+    fix="Make the selector match the labels of the pod template",
+    source=doc.BUDGETS,
+)
+
+
+def _find_matches_in_other_namespaces(context: LintContext, subject: Subject, selector: Selector) -> list[Workload]:
+    """Return workloads of other namespaces that a selector matches, or [] if it is empty or a cluster is known."""
     if context.cluster is not None or not selector.requirements:
         return []
     return [
@@ -136,33 +247,58 @@ def _elsewhere(context: LintContext, subject: Subject, selector: Selector) -> li
     ]
 
 
-def whole_namespace(context: LintContext) -> Iterator[Problem]:
+def find_namespace_wide_budgets(context: LintContext) -> Iterator[Problem]:
+    """Find budgets with an empty selector in namespaces with several workloads."""
     for subject, budget, workloads in context.budgets():
         if budget.spec.selector is not None and compiled(budget.spec.selector) == EVERYTHING and len(workloads) > 1:
             message = f"the empty selector selects every pod of the namespace: {len(workloads)} workloads share it"
             yield subject.problem(("spec", "selector"), message)
 
 
-def missing(context: LintContext) -> Iterator[Problem]:
-    protected = _budgets_of(context)
+PDB_WHOLE_NAMESPACE = Rule(
+    "pdb-whole-namespace",
+    WARNING,
+    find_namespace_wide_budgets,
+    summary="One budget for all pods in a namespace",
+    why="The pods of all workloads, Jobs included, are counted together: one workload may lose all of its pods.",
+    fix="Give each workload its own budget",
+    source=doc.BUDGETS,
+)
+
+
+def find_workloads_without_budget(context: LintContext) -> Iterator[Problem]:
+    """Find serving workloads with several replicas that no budget covers."""
+    protected = _group_budgets_by_workload(context)
     for workload in context.workloads if context.all_known("PodDisruptionBudget") else ():
         if workload.serving and workload.at_least > 1 and workload not in protected:
             message = f"no budget covers its {workload.range} replicas: drains may take all at once"
             yield workload.subject.problem((), message)
 
 
-def _in_one_cluster(
+PDB_MISSING = Rule(
+    "pdb-missing",
+    NOTE,
+    find_workloads_without_budget,
+    summary="Several replicas without a budget",
+    why="Drains evict all pods of a node at once; several drains together may take the whole workload down.",
+    fix="Add a PodDisruptionBudget with maxUnavailable: 1",
+    source=doc.DISRUPTIONS,
+    once=True,
+)
+
+
+def _find_coexisting_budgets(
     context: LintContext, workload: Workload, budgets: list[TypedObject[PodDisruptionBudget]]
 ) -> set[str]:
-    """The names of the most budgets that are together somewhere, with the workload."""
+    """Return the names in the largest set of budgets that can be in one cluster together with the workload."""
     if not context.variants:
         return {budget.subject.name for budget in budgets}
     beside = (b.subject for b in budgets if context.variants.together(workload.subject, b.subject))
-    return {subject.name for subject in context.variants.largest(list(islice(beside, _MOST_COMPARED)))}
+    return {subject.name for subject in context.variants.largest(list(islice(beside, _MAX_COMPARED)))}
 
 
-def _budgets_of(context: LintContext) -> dict[Workload, list[TypedObject[PodDisruptionBudget]]]:
-    """The workloads that are selected by known budgets, with these."""
+def _group_budgets_by_workload(context: LintContext) -> dict[Workload, list[TypedObject[PodDisruptionBudget]]]:
+    """Return all known budgets of each linted workload that has any."""
     budgets: dict[Workload, list[TypedObject[PodDisruptionBudget]]] = {}
     for item in context.known_items(PodDisruptionBudget):
         budget = item.value
@@ -171,111 +307,3 @@ def _budgets_of(context: LintContext) -> dict[Workload, list[TypedObject[PodDisr
             for workload in context.selected(budget.metadata.namespace or "default", selector):
                 budgets.setdefault(workload, []).append(item)
     return budgets
-
-
-RULES = (
-    Rule(
-        "pdb-zero-disruptions",
-        WARNING,
-        zero_disruptions,
-        summary="Budget that never allows an eviction",
-        why="Draining a node with such a pod never ends; upgrades and scale-downs hang.",
-        fix="Allow at least one: maxUnavailable: 1",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-over-hpa-min",
-        WARNING,
-        over_autoscaler_minimum,
-        summary="minAvailable that is not below the autoscaler's minimum",
-        why="At the minimum no pod can be spared, and drains hang in quiet hours.",
-        fix="Use maxUnavailable, or raise minReplicas above minAvailable",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-percent-rounding",
-        WARNING,
-        percent_rounding,
-        summary="A percentage that rounds up to all replicas",
-        why="Percentages round up to whole pods: with few replicas none may be evicted.",
-        fix="Use maxUnavailable: 1",
-        source=f"{doc.BUDGETS}#rounding-logic-when-specifying-percentages",
-    ),
-    Rule(
-        "pdb-protects-nothing",
-        WARNING,
-        protects_nothing,
-        summary="Budget that lets all its pods go at once",
-        why="A drain of several nodes takes the whole workload down, as if there were no budget.",
-        fix="Set maxUnavailable: 1, or remove the budget",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-unhealthy-policy",
-        NOTE,
-        unhealthy_policy,
-        summary="Budget without unhealthyPodEvictionPolicy: AlwaysAllow",
-        why="By default pods that are not ready may not be evicted while the budget is not met: a crash-looping "
-        "workload blocks drains.",
-        fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
-        source=f"{doc.BUDGETS}#unhealthy-pod-eviction-policy",
-        profile=RuleProfile.STRICT,
-        once=True,
-    ),
-    Rule(
-        "pdb-arbitrary-controller",
-        WARNING,
-        arbitrary_controller,
-        summary="maxUnavailable or a percentage for bare pods",
-        why="Without a scalable controller the budget cannot know how many pods there should be, and allows no "
-        "eviction.",
-        fix="Use an integer minAvailable",
-        source=f"{doc.BUDGETS}#arbitrary-controllers-and-selectors",
-    ),
-    Rule(
-        "pdb-no-policy",
-        ERROR,
-        no_policy,
-        summary="Budget with neither, or both, of minAvailable and maxUnavailable",
-        why="With neither, no eviction is ever allowed; with both, the API server refuses it.",
-        fix="Set one of them: maxUnavailable: 1",
-        source=f"{doc.BUDGETS}; pkg/controller/disruption/disruption.go (v1.36)",
-    ),
-    Rule(
-        "pdb-overlap",
-        ERROR,
-        overlap,
-        summary="Pods that more than one budget selects",
-        why="The eviction API answers with an error for such pods, so drains never end.",
-        fix="Make the selectors disjoint",
-        source=f"{doc.BUDGETS}; https://github.com/kubernetes/kubernetes/issues/75957",
-    ),
-    Rule(
-        "pdb-selects-nothing",
-        WARNING,
-        selects_nothing,
-        summary="Budget that selects no pods",
-        why="It protects nothing. Checked against the cluster, or where the manifests have workloads in its namespace.",
-        fix="Make the selector match the labels of the pod template",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-whole-namespace",
-        WARNING,
-        whole_namespace,
-        summary="One budget for all pods in a namespace",
-        why="The pods of all workloads, Jobs included, are counted together: one workload may lose all of its pods.",
-        fix="Give each workload its own budget",
-        source=doc.BUDGETS,
-    ),
-    Rule(
-        "pdb-missing",
-        NOTE,
-        missing,
-        summary="Several replicas without a budget",
-        why="Drains evict all pods of a node at once; several drains together may take the whole workload down.",
-        fix="Add a PodDisruptionBudget with maxUnavailable: 1",
-        source=doc.DISRUPTIONS,
-        once=True,
-    ),
-)

@@ -1,4 +1,4 @@
-"""Whether nodes can be drained."""
+"""Rules about nodes that cannot be drained."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from kschedctl.lint.objects.workload import SERVING, Workload, compiled
 from kschedctl.text.counts import counted
 
 
-def no_headroom(context: LintContext) -> Iterator[Problem]:
+def find_pods_without_other_node(context: LintContext) -> Iterator[Problem]:
+    """Find serving workloads with a pod that would fit on no other node after an eviction."""
     facts = context.facts
     for workload in context.workloads:
         rows = facts.rows_of(workload)
@@ -23,16 +24,29 @@ def no_headroom(context: LintContext) -> Iterator[Problem]:
             continue
         room = np.flatnonzero(facts.eligible(workload) & facts.room(workload)).tolist()
         tight = [row for row in dict.fromkeys(rows) if not room or room == [row]]
-        if tight and _nowhere_else(context, workload, tight[0]):
+        if tight and _fits_only_on(context, workload, tight[0]):
             name = facts.view.nodes.names[tight[0]]
             message = f"a pod evicted from {name} fits on no other node"
             yield workload.problem((), message)
 
 
-def _nowhere_else(context: LintContext, workload: Workload, row: Row) -> bool:
-    """Whether its pod that is on this node would fit on no other, by a replay without it.
+DRAIN_NO_HEADROOM = Rule(
+    "drain-no-headroom",
+    WARNING,
+    find_pods_without_other_node,
+    summary="Pods that fit nowhere else once evicted",
+    why="Even where the budget permits it, a drained pod stays Pending. Proved by replay on the cluster without it.",
+    fix="Add capacity, or relax the pods' constraints",
+    source="https://github.com/kubernetes-sigs/descheduler/issues/1584",
+    needs_cluster=True,
+)
 
-    One that would not come back to this node either fits nowhere at all: that is not a matter of drains.
+
+def _fits_only_on(context: LintContext, workload: Workload, row: Row) -> bool:
+    """Return whether the workload's pod on a node would fit on no other node, by a replay without the pod.
+
+    Returns False if the pod would not fit on its present node either, unless that node is cordoned: a drain does not
+    make it worse.
     """
     view = context.facts.view.fork()
     names = {pod.key for pod in context.facts.owners[workload.owner]}
@@ -45,7 +59,8 @@ def _nowhere_else(context: LintContext, workload: Workload, row: Row) -> bool:
     return feasible == [row] or (not feasible and bool(view.nodes.unschedulable[row]))
 
 
-def order_deadlock(context: LintContext) -> Iterator[Problem]:
+def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
+    """Find PDBs that allow no disruptions and cover pods on the same node, which no order of drains can empty."""
     assert context.cluster is not None
     view = context.facts.view
     pods = view.pods
@@ -71,27 +86,13 @@ def order_deadlock(context: LintContext) -> Iterator[Problem]:
         yield Subject("PodDisruptionBudget", name, namespace).problem(("spec",), message)
 
 
-RULES = (
-    Rule(
-        "drain-no-headroom",
-        WARNING,
-        no_headroom,
-        summary="Pods that fit nowhere else once evicted",
-        why="Even where the budget permits it, a drained pod stays Pending. Proved by replay on the cluster without "
-        "it.",
-        fix="Add capacity, or relax the pods' constraints",
-        source="https://github.com/kubernetes-sigs/descheduler/issues/1584",
-        needs_cluster=True,
-    ),
-    Rule(
-        "drain-order-deadlock",
-        WARNING,
-        order_deadlock,
-        summary="Two budgets that allow nothing share nodes",
-        why="Each waits for pods that cannot come up until the other lets go: such nodes cannot be drained in any "
-        "order.",
-        fix="Let at least one of them allow an eviction",
-        source=doc.DISRUPTIONS,
-        needs_cluster=True,
-    ),
+DRAIN_ORDER_DEADLOCK = Rule(
+    "drain-order-deadlock",
+    WARNING,
+    find_drain_deadlocks,
+    summary="Two budgets that allow nothing share nodes",
+    why="Each waits for pods that cannot come up until the other lets go: such nodes cannot be drained in any order.",
+    fix="Let at least one of them allow an eviction",
+    source=doc.DISRUPTIONS,
+    needs_cluster=True,
 )

@@ -1,125 +1,161 @@
-"""Annotations about placement, eviction and scaling that nothing reads: renamed, misspelt, or in the wrong place."""
+"""The rule about annotations for eviction, placement and scaling that no component reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library.times import parse_duration
 from kschedctl.lint.analysis.near_names import one_meant
-from kschedctl.lint.fixes.safe_fixes import rename_annotation
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.field_edits import FieldEdit, RenameField
 from kschedctl.lint.framework.rule import WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
 
-_EVICTION = (
+_POD_ANNOTATIONS = (
     "karpenter.sh/do-not-disrupt",
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
     "cluster-autoscaler.kubernetes.io/pod-scale-up-delay",
     "descheduler.alpha.kubernetes.io/evict",
 )
-"""What is read of pods, and of nothing that makes them."""
-_NODES_STAY = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+"""Annotations that are read on pods only, never on the objects that create the pods."""
+_SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+"""The annotation that is read on nodes only."""
 _SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
-_TRUTHS = {
+_BOOLEAN_VALUES = {
     "karpenter.sh/do-not-disrupt": ("true",),
     "cluster-autoscaler.kubernetes.io/safe-to-evict": ("true", "false"),
 }
-"""Annotation -> the values that are read; what is written otherwise in the case alone is one of them."""
+"""The values that count for an annotation."""
 _RENAMED = {
     "karpenter.sh/do-not-evict": "karpenter.sh/do-not-disrupt",
     "karpenter.sh/do-not-consolidate": "karpenter.sh/do-not-disrupt",
 }
-_FIELDS = {
+_REPLACED_BY_FIELD = {
     "scheduler.alpha.kubernetes.io/affinity": "affinity",
     "scheduler.alpha.kubernetes.io/tolerations": "tolerations",
     "scheduler.alpha.kubernetes.io/critical-pod": "priorityClassName",
 }
-"""Annotation of old -> the field that replaced it."""
+"""The field of the pod's spec that replaced an annotation of early Kubernetes."""
 
 
-def without_effect(context: LintContext) -> Iterator[Problem]:
+class _Flaw(NamedTuple):
+    """Why an annotation has no effect."""
+
+    message: str
+    fix: str = ""
+    """What to do about it, or "" for the rule's general advice."""
+    replacement: str = ""
+    """The annotation to write instead, if there is one."""
+
+
+def find_ineffective_annotations(context: LintContext) -> Iterator[Problem]:
+    """Find annotations of pods, workloads and nodes that are misspelt, outdated or on the wrong object."""
     reported: set[tuple[object, Path]] = set()
     for workload in context.workloads:
-        for path, message, fix in _of(workload):
+        for path, flaw in _iter_workload_flaws(workload):
             if (workload.subject, path) not in reported:
                 reported.add((workload.subject, path))
-                yield workload.subject.problem(path, message, fix)
-    for subject, written in _of_nodes(context):
-        for key, value in written.items():
-            if (of_node := _faulty_of_node(key, value)) is not None:
-                yield subject.problem(("metadata", "annotations", key), *of_node)
+                yield workload.subject.problem(path, *flaw)
+    for subject, node_annotations in _iter_node_annotations(context):
+        for key, value in node_annotations.items():
+            if (node_flaw := _find_node_annotation_flaw(key, value)) is not None:
+                yield subject.problem(("metadata", "annotations", key), *node_flaw)
 
 
-def _of_nodes(context: LintContext) -> Iterator[tuple[Subject, Mapping[str, str]]]:
-    """The annotations of the nodes that are linted; of a cluster those that are kept."""
+def _rename_annotation(problem: Problem) -> FieldEdit | None:
+    """Return the edit that renames the annotation, or None if the object already has the other one."""
+    siblings = field_at(problem.subject.document, *problem.path[:-1])
+    if not problem.replacement or not isinstance(siblings, Mapping) or problem.replacement in siblings:
+        return None
+    return RenameField(problem.path, problem.replacement)
+
+
+AN_WITHOUT_EFFECT = Rule(
+    "an-without-effect",
+    WARNING,
+    find_ineffective_annotations,
+    summary="An eviction or placement annotation that nothing reads",
+    why="It was renamed, is misspelt or is set on the owner of the pods: they are evicted, and placed, as if it "
+    "were not there.",
+    fix="Correct the annotation",
+    source=f"https://karpenter.sh/docs/concepts/disruption/#pod-level-controls; {doc.LABELS}",
+    safe_fix=_rename_annotation,
+)
+
+
+def _iter_node_annotations(context: LintContext) -> Iterator[tuple[Subject, Mapping[str, str]]]:
+    """Yield each linted node with its annotations. Nodes of a cluster have only the annotations that we keep."""
     for subject in context.subjects:
         if subject.kind == "Node":
-            yield subject, _texts(object_at(subject.document, "metadata", "annotations"))
+            yield subject, _string_values(object_at(subject.document, "metadata", "annotations"))
     if not context.subjects and context.cluster is not None:
         for node in context.cluster.nodes:
             yield Subject("Node", node.metadata.name, ""), node.metadata.annotations
 
 
-def _faulty_of_node(key: str, value: str) -> tuple[str, str] | None:
-    """(what is wrong with an annotation of a node, what to do), None where nothing is."""
-    if key == _NODES_STAY and value != "true":
-        return f'"{value}" is not read: the node stays only where the value is true', ""
-    if one_meant(key, (_NODES_STAY,)):
-        return f"nothing reads {key}", f"Write {_NODES_STAY}"
+def _find_node_annotation_flaw(key: str, value: str) -> _Flaw | None:
+    """Return why an annotation of a node has no effect, or None."""
+    if key == _SCALE_DOWN_DISABLED and value != "true":
+        return _Flaw(f'"{value}" is not read: the node stays only where the value is true')
+    if one_meant(key, (_SCALE_DOWN_DISABLED,)):
+        return _Flaw(f"nothing reads {key}", f"Write {_SCALE_DOWN_DISABLED}", _SCALE_DOWN_DISABLED)
     return None
 
 
-def _of(workload: Workload) -> Iterator[tuple[Path, str, str]]:
-    """(field, what is wrong, what to do) of what stands on the pods, and on the object that makes them."""
-    on_pods = _texts(workload.annotations)
-    at: Path = (*workload.at, "metadata", "annotations")
-    for key, value in on_pods.items():
-        if (fault := _faulty(key, value, on_pods, workload)) is not None:
-            yield (*at, key), *fault
-    for key in _EVICTION:
-        if key in workload.labels and key not in on_pods:
+def _iter_workload_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
+    """Yield the path and flaw of each ineffective annotation of a workload and of its pod template."""
+    pod_annotations = _string_values(workload.annotations)
+    for key, value in pod_annotations.items():
+        if (flaw := _find_pod_annotation_flaw(key, value, pod_annotations, workload)) is not None:
+            yield (*workload.at, "metadata", "annotations", key), flaw
+    for key in _POD_ANNOTATIONS:
+        if key in workload.labels and key not in pod_annotations:
             message = f"{key} is read as an annotation, and never as a label"
-            yield (*workload.at, "metadata", "labels", key), message, "Move it to the annotations of the pods"
+            yield (*workload.at, "metadata", "labels", key), _Flaw(message, "Move it to the annotations of the pods")
     if not workload.at or workload.made_by:
         return
-    for key in _texts(object_at(workload.subject.document, "metadata", "annotations")):
-        if (key in _EVICTION or key in _RENAMED) and _RENAMED.get(key, key) not in on_pods:
+    for key in _string_values(object_at(workload.subject.document, "metadata", "annotations")):
+        if (key in _POD_ANNOTATIONS or key in _RENAMED) and _RENAMED.get(key, key) not in pod_annotations:
             message = f"{key} is read of pods, not of a {workload.subject.kind}: nothing reads it here"
-            yield ("metadata", "annotations", key), message, "Move it to the metadata of the pod template"
+            yield ("metadata", "annotations", key), _Flaw(message, "Move it to the metadata of the pod template")
 
 
-def _faulty(key: str, value: str, beside: Mapping[str, str], workload: Workload) -> tuple[str, str] | None:
-    """(what is wrong with an annotation of pods, what to do), None where nothing is."""
-    if key in _RENAMED:
-        fault = f"{key} is no longer read: Karpenter's v1beta1 renamed it", f"Write {_RENAMED[key]}"
-        return None if _RENAMED[key] in beside else fault
-    if key in _FIELDS:
-        instead = _FIELDS[key]
-        fault = f"{key} is no longer read: {instead} replaced it", f"Set {instead} of the pod's spec"
-        return None if workload.written.get(instead) else fault
-    if key not in _EVICTION and (meant := one_meant(key, _EVICTION)):
-        return f"nothing reads {key}", f"Write {meant}"
-    return _of_no_effect(key, value)
+def _find_pod_annotation_flaw(
+    key: str, value: str, pod_annotations: Mapping[str, str], workload: Workload
+) -> _Flaw | None:
+    """Return why one of the annotations of a workload's pods has no effect, or None."""
+    if new_name := _RENAMED.get(key):
+        message = f"{key} is no longer read: Karpenter's v1beta1 renamed it"
+        return None if new_name in pod_annotations else _Flaw(message, f"Write {new_name}", new_name)
+    if field := _REPLACED_BY_FIELD.get(key):
+        message = f"{key} is no longer read: {field} replaced it"
+        return None if workload.written.get(field) else _Flaw(message, f"Set {field} of the pod's spec")
+    if key not in _POD_ANNOTATIONS and (meant := one_meant(key, _POD_ANNOTATIONS)):
+        return _Flaw(f"nothing reads {key}", f"Write {meant}", meant)
+    if key == _SCALE_DOWN_DISABLED:
+        return _Flaw(f"{key} is read of nodes, not of pods: nothing reads it here", "Annotate the node")
+    return _find_value_flaw(key, value)
 
 
-def _of_no_effect(key: str, value: str) -> tuple[str, str] | None:
-    """Problems of an annotation that is spelt as one that is read."""
-    if key == _NODES_STAY:
-        return f"{key} is read of nodes, not of pods: nothing reads it here", "Annotate the node"
+def _find_value_flaw(key: str, value: str) -> _Flaw | None:
+    """Return why the value of a known pod annotation does not count, or None."""
     if key == _SCALE_UP_DELAY and not _is_duration(value):
-        return f'"{value}" is not a duration: the delay of the flags holds instead', "Write it as 90s or 5m"
-    known = _TRUTHS.get(key, ())
-    if value not in known and value.lower() in ("true", "false", "yes", "no"):
-        return (f'"{value}" is not read: the value is {" or ".join(known)}', "") if known else None
+        message = f'"{value}" is not a duration: the delay of the flags holds instead'
+        return _Flaw(message, "Write it as 90s or 5m")
+    accepted = _BOOLEAN_VALUES.get(key, ())
+    if accepted and value not in accepted and value.lower() in ("true", "false", "yes", "no"):
+        return _Flaw(f'"{value}" is not read: the value is {" or ".join(accepted)}')
     return None
 
 
 def _is_duration(text: str) -> bool:
+    """Return whether the text is a Go duration, such as ``5m``."""
     try:
         parse_duration(text)
     except CelError:
@@ -127,20 +163,6 @@ def _is_duration(text: str) -> bool:
     return True
 
 
-def _texts(annotations: JsonObject) -> dict[str, str]:
+def _string_values(annotations: JsonObject) -> dict[str, str]:
+    """Return the annotations whose values are strings."""
     return {str(key): value for key, value in annotations.items() if isinstance(value, str)}
-
-
-RULES = (
-    Rule(
-        "an-without-effect",
-        WARNING,
-        without_effect,
-        summary="An eviction or placement annotation that nothing reads",
-        why="It was renamed, is misspelt or is set on the owner of the pods: they are evicted, and placed, as if it "
-        "were not there.",
-        fix="Correct the annotation",
-        source=f"https://karpenter.sh/docs/concepts/disruption/#pod-level-controls; {doc.LABELS}",
-        safe_fix=rename_annotation,
-    ),
-)

@@ -1,1 +1,1 @@
-"""nodeSelector, node affinity, and labels of nodes."""
+"""Rules about nodeSelector, node affinity and node labels."""

@@ -1,4 +1,4 @@
-"""nodeSelector, node affinity and nodeName."""
+"""Rules about nodeSelector, node affinity and nodeName."""
 
 from __future__ import annotations
 
@@ -23,34 +23,79 @@ ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", 
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 
 
-def no_node_matches(context: LintContext) -> Iterator[Problem]:
+def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose node selector or required affinity matches no node, proved by a replay.
+
+    DaemonSets are left out, since they may wait for nodes.
+    """
     facts = context.facts
     for workload in context.workloads:
         wanted = workload.kind != "DaemonSet"  # which may wait for its nodes
         if wanted and len(facts) and not facts.selected(workload).any() and facts.never(workload, (NodeAffinity,)):
             yield workload.problem(
-                where(workload), f"none of the {counted(len(facts), 'node')} matches {demands(workload)}"
+                find_selection_path(workload),
+                f"none of the {counted(len(facts), 'node')} matches {describe_demands(workload)}",
             )
 
 
-def one_node_matches(context: LintContext) -> Iterator[Problem]:
+NA_NO_NODE_MATCHES = Rule(
+    "na-no-node-matches",
+    ERROR,
+    find_selectors_without_nodes,
+    summary="nodeSelector or required node affinity that no node matches",
+    why="The pods stay Pending until such a node joins. Proved by replay.",
+    fix="Correct the labels, or add such nodes",
+    source=doc.AFFINITY,
+    needs_cluster=True,
+)
+
+
+def find_selectors_with_one_node(context: LintContext) -> Iterator[Problem]:
+    """Find serving workloads that only one node matches."""
     facts = context.facts
     for workload in context.workloads:
         selected = facts.selected(workload)
         named = HOSTNAME in workload.spec.node_selector
         if workload.kind in SERVING and len(facts) > 1 and selected.sum() == 1 and not named:
-            yield workload.problem(where(workload), f"only node {facts.names(selected)} matches {demands(workload)}")
+            yield workload.problem(
+                find_selection_path(workload), f"only node {facts.names(selected)} matches {describe_demands(workload)}"
+            )
 
 
-def contradiction(workload: Workload) -> Iterator[Problem]:
+NA_ONE_NODE_MATCHES = Rule(
+    "na-one-node-matches",
+    WARNING,
+    find_selectors_with_one_node,
+    summary="Only one node matches",
+    why="When that node is drained or fails, the pods have nowhere to go.",
+    fix="Select a label that several nodes have",
+    source=doc.AFFINITY,
+    needs_cluster=True,
+)
+
+
+def find_contradictory_conditions(workload: Workload) -> Iterator[Problem]:
+    """Find workloads whose required conditions on node labels exclude each other."""
     ways = alternatives(workload.spec)
     conflicts = [way.conditions.conflicts for way in ways]
     if ways and all(conflicts):
         keys = ", ".join(dict.fromkeys(key for keys_of_term in conflicts for key in keys_of_term))
-        yield workload.problem(where(workload), f"no node can meet all that is required of {keys}")
+        yield workload.problem(find_selection_path(workload), f"no node can meet all that is required of {keys}")
 
 
-def not_an_integer(workload: Workload) -> Iterator[Problem]:
+NA_CONTRADICTION = Rule(
+    "na-contradiction",
+    ERROR,
+    each_workload(find_contradictory_conditions),
+    summary="Required node conditions that contradict each other",
+    why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
+    fix="Remove one of the conditions",
+    source=doc.AFFINITY,
+)
+
+
+def find_non_integer_bounds(workload: Workload) -> Iterator[Problem]:
+    """Find Gt and Lt conditions whose value is not an integer."""
     for path, term in node_terms(workload):
         for j, expression in enumerate(term.match_expressions):
             values = expression.values or ()
@@ -59,7 +104,19 @@ def not_an_integer(workload: Workload) -> Iterator[Problem]:
                 yield workload.problem((*path, "matchExpressions", j, "values"), message)
 
 
-def preferred_dead(context: LintContext) -> Iterator[Problem]:
+NA_NOT_INTEGER = Rule(
+    "na-not-integer",
+    ERROR,
+    each_workload(find_non_integer_bounds),
+    summary="Gt or Lt with a value that is not an integer",
+    why="The API server takes it, but every attempt to schedule such a pod fails.",
+    fix="Write an integer in quotes",
+    source="NewRequirement in staging/src/k8s.io/apimachinery/pkg/labels/selector.go (v1.36)",
+)
+
+
+def find_preferences_without_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find preferred node affinity terms that no node matches."""
     facts = context.facts
     for workload in context.workloads:
         affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
@@ -75,7 +132,20 @@ def preferred_dead(context: LintContext) -> Iterator[Problem]:
                 )
 
 
-def node_name_pin(context: LintContext) -> Iterator[Problem]:
+NA_PREFERRED_DEAD = Rule(
+    "na-preferred-dead",
+    NOTE,
+    find_preferences_without_nodes,
+    summary="Preferred node affinity that no node matches",
+    why="It has no effect; usually a label is misspelt.",
+    fix="Correct the label, or remove the preference",
+    source=doc.AFFINITY,
+    needs_cluster=True,
+)
+
+
+def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
+    """Find workloads with nodeName, or with a hostname in nodeSelector."""
     waiting_classes = {
         c.metadata.name for c in context.known(StorageClass) if c.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     }
@@ -93,93 +163,46 @@ def node_name_pin(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(("nodeSelector", HOSTNAME), message)
 
 
-def kubelet_settable_label(workload: Workload) -> Iterator[Problem]:
+NA_NODE_NAME_PIN = Rule(
+    "na-node-name-pin",
+    WARNING,
+    find_pods_pinned_to_node,
+    summary="Pods pinned to one node by name",
+    why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
+    "never bind. A hostname in nodeSelector ties the workload to one node.",
+    fix="Select nodes by a label that several of them share",
+    source=f"{doc.AFFINITY}#nodename",
+)
+
+
+def find_isolation_by_kubelet_labels(workload: Workload) -> Iterator[Problem]:
+    """Find nodeSelector labels that are meant to isolate pods and that kubelets may set themselves."""
     for key in workload.spec.node_selector:
         name = key.lower()
         if any(word in name for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
             yield workload.problem(("nodeSelector", key), f"a compromised kubelet may give its node the label {key}")
 
 
-def where(workload: Workload) -> Path:
-    """The field that says which nodes: the first node affinity term, else nodeSelector."""
+NA_KUBELET_SETTABLE_LABEL = Rule(
+    "na-kubelet-settable-label",
+    NOTE,
+    each_workload(find_isolation_by_kubelet_labels),
+    summary="Isolation by a label that kubelets may set",
+    why="A compromised node can label itself to attract sensitive pods.",
+    fix="Use labels with the prefix node-restriction.kubernetes.io/",
+    source=f"{doc.AFFINITY}#node-isolation-restriction",
+)
+
+
+def find_selection_path(workload: Workload) -> Path:
+    """Return the path of the required node affinity terms, or of nodeSelector if there are none."""
     affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return NODE_TERMS if required is not None else ("nodeSelector",)
 
 
-def demands(workload: Workload) -> str:
-    """The labels that the workload asks for, in a few words."""
+def describe_demands(workload: Workload) -> str:
+    """Return the node labels that a workload asks for, as a short list."""
     keys = dict.fromkeys(key for way in alternatives(workload.spec) for key in way.conditions.by_key)
     shown = [f"{key}={workload.spec.node_selector[key]}" if key in workload.spec.node_selector else key for key in keys]
     return ", ".join(shown) or "its node affinity"
-
-
-RULES = (
-    Rule(
-        "na-no-node-matches",
-        ERROR,
-        no_node_matches,
-        summary="nodeSelector or required node affinity that no node matches",
-        why="The pods stay Pending until such a node joins. Proved by replay.",
-        fix="Correct the labels, or add such nodes",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "na-one-node-matches",
-        WARNING,
-        one_node_matches,
-        summary="Only one node matches",
-        why="When that node is drained or fails, the pods have nowhere to go.",
-        fix="Select a label that several nodes have",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "na-contradiction",
-        ERROR,
-        each_workload(contradiction),
-        summary="Required node conditions that contradict each other",
-        why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
-        fix="Remove one of the conditions",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "na-not-integer",
-        ERROR,
-        each_workload(not_an_integer),
-        summary="Gt or Lt with a value that is not an integer",
-        why="The API server takes it, but every attempt to schedule such a pod fails.",
-        fix="Write an integer in quotes",
-        source="NewRequirement in staging/src/k8s.io/apimachinery/pkg/labels/selector.go (v1.36)",
-    ),
-    Rule(
-        "na-preferred-dead",
-        NOTE,
-        preferred_dead,
-        summary="Preferred node affinity that no node matches",
-        why="It has no effect; usually a label is misspelt.",
-        fix="Correct the label, or remove the preference",
-        source=doc.AFFINITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "na-node-name-pin",
-        WARNING,
-        node_name_pin,
-        summary="Pods pinned to one node by name",
-        why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
-        "never bind. A hostname in nodeSelector ties the workload to one node.",
-        fix="Select nodes by a label that several of them share",
-        source=f"{doc.AFFINITY}#nodename",
-    ),
-    Rule(
-        "na-kubelet-settable-label",
-        NOTE,
-        each_workload(kubelet_settable_label),
-        summary="Isolation by a label that kubelets may set",
-        why="A compromised node can label itself to attract sensitive pods.",
-        fix="Use labels with the prefix node-restriction.kubernetes.io/",
-        source=f"{doc.AFFINITY}#node-isolation-restriction",
-    ),
-)

@@ -1,8 +1,8 @@
-"""Labels of nodes that nobody can have meant as they are written, and values of them that no node has."""
+"""Rules about misspelt node labels, impossible label values, and the operating system of pods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,17 +17,17 @@ from kschedctl.lint.analysis.placement import (
     required_node_terms,
     volume_label_keys,
 )
-from kschedctl.lint.fixes.safe_fixes import correct_value
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.field_edits import replace_value
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.lint.rules.node_selection.affinity import where
+from kschedctl.lint.rules.node_selection.affinity import find_selection_path
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
-_NAMES = {
+_LABELS_BY_DOMAIN = {
     "kubernetes.io": ("hostname", "os", "arch"),
     "topology.kubernetes.io": ("zone", "region", "rack", "block"),
     "node.kubernetes.io": ("instance-type", "windows-build", "exclude-from-external-load-balancers"),
@@ -43,31 +43,45 @@ _NAMES = {
     "cloud.google.com": ("gke-nodepool", "gke-spot", "gke-accelerator", "gke-preemptible", "compute-class"),
     "kubernetes.azure.com": ("agentpool", "mode", "scalesetpriority", "os-sku", "accelerator"),
 }
-"""Domain -> the labels of nodes in it."""
-_ALSO_THERE = {"kubernetes.io/role", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/masters"}
-"""Labels of distributions and installers, nearly as Kubernetes' own."""
-_HOME = {name: f"{domain}/{name}" for domain, names in list(_NAMES.items())[:3][::-1] for name in names}
-"""Name -> the label of Kubernetes' own with it, whatever the domain before it is."""
-_FAMILY = "kubernetes.io"
-_NEARLY_ALL = ((OS, "linux"), (ARCH, "amd64"))
-"""Labels that nearly every node has with such a value."""
+"""The known node labels of each domain."""
+_SIMILAR_LABELS = {"kubernetes.io/role", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/masters"}
+"""Labels of distributions and installers that only look like misspellings of Kubernetes' labels."""
+_LABEL_BY_NAME = {
+    name: f"{domain}/{name}" for domain, names in list(_LABELS_BY_DOMAIN.items())[:3][::-1] for name in names
+}
+"""Kubernetes' own label with each name, whatever domain is written before it."""
+_KUBERNETES_DOMAIN = "kubernetes.io"
+_COMMON_LABELS = ((OS, "linux"), (ARCH, "amd64"))
+"""Labels and values that nearly every node has."""
 
 
-def misspelt(context: LintContext) -> Iterator[Problem]:
+def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
+    """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelt."""
     of_pools = {key for _, pool in context.linted(WrittenNodePool) for key in pool.labels}
     for workload in context.workloads:
         for path, key in node_label_keys(workload):
             told_elsewhere = key in NO_LABELS and path[-1] == "topologyKey"  # ts-wrong-hostname-key tells of these
-            meant = label_meant(key) or ("" if key in of_pools else one_meant(key, of_pools))
+            meant = find_meant_label(key) or ("" if key in of_pools else one_meant(key, of_pools))
             if meant and not told_elsewhere:
                 yield workload.problem(path, f"no node has the label {key}", f"Write {meant}")
-    for subject, path, key in _of_others(context):
-        if meant := label_meant(key):
+    for subject, path, key in _iter_other_label_keys(context):
+        if meant := find_meant_label(key):
             yield subject.problem(path, f"no node has the label {key}", f"Write {meant}")
 
 
-def _of_others(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
-    """What volumes and classes of storage ask of nodes, and what NodePools say of theirs."""
+LB_MISSPELT = Rule(
+    "lb-misspelt",
+    WARNING,
+    find_misspelt_node_labels,
+    summary="A node label that looks like a misspelt well-known, cloud or NodePool label",
+    why="No node has it: what is required keeps pods Pending, what is preferred does nothing.",
+    fix="Correct the label",
+    source=doc.LABELS,
+)
+
+
+def _iter_other_label_keys(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
+    """Yield the node labels that PersistentVolumes, NodePools and StorageClasses name, with their paths."""
     for subject, volume in context.linted(PersistentVolume):
         yield from ((subject, path, key) for path, key in volume_label_keys(volume))
     for subject, pool in context.linted(WrittenNodePool):
@@ -80,56 +94,72 @@ def _of_others(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
 
 
 @lru_cache(maxsize=4096)
-def label_meant(key: str) -> str:
-    """The label of nodes of which a key is nearly one, empty where it is one, or may be somebody's own."""
+def find_meant_label(key: str) -> str:
+    """Return the well-known node label that a key is similar to, or "" if the key is known or may be custom."""
     domain, _, name = key.rpartition("/")
-    if key in _ALSO_THERE or name in _NAMES.get(domain, ()):
+    if key in _SIMILAR_LABELS or name in _LABELS_BY_DOMAIN.get(domain, ()):
         return ""
     if key in NO_LABELS:
         return NO_LABELS[key]
-    if domain in _NAMES:
-        here = one_meant(name, _NAMES[domain])
-        return f"{domain}/{here}" if here else _HOME.get(name, "") if domain.endswith(_FAMILY) else ""
-    known = [known for known, names in _NAMES.items() if name in names]
+    if domain in _LABELS_BY_DOMAIN:
+        here = one_meant(name, _LABELS_BY_DOMAIN[domain])
+        return (
+            f"{domain}/{here}" if here else _LABEL_BY_NAME.get(name, "") if domain.endswith(_KUBERNETES_DOMAIN) else ""
+        )
+    known = [known for known, names in _LABELS_BY_DOMAIN.items() if name in names]
     if near := one_meant(domain, known):
         return f"{near}/{name}"
-    return _HOME.get(name, "") if domain.endswith("." + _FAMILY) else ""
+    return _LABEL_BY_NAME.get(name, "") if domain.endswith("." + _KUBERNETES_DOMAIN) else ""
 
 
-def ored(workload: Workload) -> Iterator[Problem]:
+def find_ored_terms(workload: Workload) -> Iterator[Problem]:
+    """Find node selector terms that nearly every node meets beside terms about other labels."""
     terms = required_node_terms(workload)
-    wide = [i for i, term in enumerate(terms) if _nearly_all(term)]
-    others = [term for i, term in enumerate(terms) if i not in wide]
-    if wide and any(_keys(term).isdisjoint(_keys(terms[wide[0]])) for term in others):
+    unselective = [i for i, term in enumerate(terms) if _matches_nearly_all_nodes(term)]
+    others = [term for i, term in enumerate(terms) if i not in unselective]
+    if unselective and any(_list_keys(term).isdisjoint(_list_keys(terms[unselective[0]])) for term in others):
         message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
-        yield workload.problem((*NODE_TERMS, wide[0]), message)
+        yield workload.problem((*NODE_TERMS, unselective[0]), message)
 
 
-def _keys(term: NodeSelectorTerm) -> set[str]:
+NA_TERMS_ORED = Rule(
+    "na-terms-ored",
+    NOTE,
+    each_workload(find_ored_terms),
+    summary="Node selector terms that were meant to be combined",
+    why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others pointless.",
+    fix="Put all matchExpressions into one term",
+    source=doc.AFFINITY,
+)
+
+
+def _list_keys(term: NodeSelectorTerm) -> set[str]:
+    """Return the labels that a term names."""
     return {expression.key for expression in term.match_expressions}
 
 
-def _nearly_all(term: NodeSelectorTerm) -> bool:
-    """Whether it asks for nothing but what nearly every node has."""
+def _matches_nearly_all_nodes(term: NodeSelectorTerm) -> bool:
+    """Return whether a term only asks for labels that nearly every node has."""
     asked = term.match_expressions
-    common = all(e.operator == "In" and (e.key, v) in _NEARLY_ALL for e in asked for v in (e.values or ("",))[:1])
+    common = all(e.operator == "In" and (e.key, v) in _COMMON_LABELS for e in asked for v in (e.values or ("",))[:1])
     return bool(asked) and common and not term.match_fields
 
 
 _ARCHITECTURES = ("amd64", "arm64", "arm", "386", "ppc64le", "ppc64", "s390x", "riscv64", "loong64", "mips64le")
-_SYSTEMS = ("linux", "windows", "darwin", "freebsd")
-"""Operating systems of nodes, virtual ones included."""
-VALUES: dict[str, tuple[str, ...]] = {
+"""The values of GOARCH that kubelets are built for."""
+_OPERATING_SYSTEMS = ("linux", "windows", "darwin", "freebsd")
+"""Operating systems of nodes, virtual nodes included."""
+KNOWN_VALUES: dict[str, tuple[str, ...]] = {
     ARCH: _ARCHITECTURES,
-    OS: _SYSTEMS,
+    OS: _OPERATING_SYSTEMS,
     "karpenter.sh/capacity-type": ("spot", "on-demand", "reserved"),
     "eks.amazonaws.com/capacityType": ("SPOT", "ON_DEMAND", "CAPACITY_BLOCK"),
     "kubernetes.azure.com/mode": ("system", "user"),
     "kubernetes.azure.com/scalesetpriority": ("spot", "regular"),
 }
-"""Label -> all the values that it has. Of architectures: GOARCH of what kubelets are built for."""
-_CLOSED = (ARCH, OS)
-"""Labels of which no provider has values of its own."""
+"""All values that a label can have."""
+_STANDARD_LABELS = (ARCH, OS)
+"""Labels for which providers have no values of their own."""
 _ALIASES = {
     **dict.fromkeys(("x86_64", "x86-64", "x64", "x86", "amd", "amd_64", "intel", "intel64"), "amd64"),
     **dict.fromkeys(("aarch64", "arm_64", "arm64v8", "arm64/v8", "armv8", "graviton"), "arm64"),
@@ -139,36 +169,63 @@ _ALIASES = {
     **dict.fromkeys(("ubuntu", "debian", "rhel", "bottlerocket", "al2", "al2023", "gnu/linux"), "linux"),
     **dict.fromkeys(("ondemand", "on_demand"), "on-demand"),
 }
-"""What others call it, in lower case -> the value of the label."""
+"""Other names in lower case, each with the value of the label."""
 
 
 class _Requirement(NamedTuple):
-    """A requirement on a label of nodes; the paths of its values."""
+    """A requirement on a node label."""
 
     key: str
     operator: str
     values: tuple[tuple[Path, str], ...]
+    """Each value with its path."""
 
 
-def unknown_value(context: LintContext) -> Iterator[Problem]:
+class _WrongValue(NamedTuple):
+    """A value of a node label that no node can have."""
+
+    path: Path
+    message: str
+    fix: str
+    replacement: str
+    """The value that was meant, or "" if that is not clear."""
+
+
+def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
+    """Find values of well-known node labels that no node has, and misspelt names of NodePools."""
     pools = {subject.name for subject, _ in context.linted(WrittenNodePool)}
     for workload in context.workloads:
-        for requirement in _requirements_of(workload):
-            problems = _of_pools(requirement, pools) if requirement.key == _POOL else _unknown(requirement)
-            yield from (workload.problem(path, message, fix) for path, message, fix in problems)
+        for requirement in _iter_requirements(workload):
+            if requirement.key == _POOL_LABEL:
+                wrong_values = _find_misspelt_pool_names(requirement, pools)
+            else:
+                wrong_values = _find_impossible_values(requirement)
+            yield from (workload.problem(*wrong_value) for wrong_value in wrong_values)
     for subject, pool in context.linted(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             at: Path = ("spec", "template", "spec", "requirements", i, "values")
             values = tuple(((*at, j), str(value)) for j, value in enumerate(declared.values))
-            for path, message, fix in _unknown(_Requirement(declared.key, declared.operator, values)):
-                yield subject.problem(path, message, fix)
+            requirement = _Requirement(declared.key, declared.operator, values)
+            yield from (subject.problem(*wrong_value) for wrong_value in _find_impossible_values(requirement))
 
 
-_POOL = "karpenter.sh/nodepool"
+NA_UNKNOWN_VALUE = Rule(
+    "na-unknown-value",
+    WARNING,
+    find_impossible_label_values,
+    summary="A value that a well-known node label never has",
+    why="No node has it: what is required keeps pods Pending, what is preferred or excluded does nothing.",
+    fix="Correct the value",
+    source=doc.LABELS,
+    safe_fix=replace_value,
+)
 
 
-def _requirements_of(workload: Workload) -> Iterator[_Requirement]:
-    """What a pod's spec asks of labels of nodes, be it only preferred."""
+_POOL_LABEL = "karpenter.sh/nodepool"
+
+
+def _iter_requirements(workload: Workload) -> Iterator[_Requirement]:
+    """Yield what a pod's nodeSelector and node affinity ask for, preferences included."""
     for key, value in workload.spec.node_selector.items():
         yield _Requirement(key, "In", ((("nodeSelector", key), value),))
     for at, term in node_terms(workload):
@@ -178,96 +235,72 @@ def _requirements_of(workload: Workload) -> Iterator[_Requirement]:
             yield _Requirement(expression.key, expression.operator, values)
 
 
-def _unknown(requirement: _Requirement) -> Iterator[tuple[Path, str, str]]:
-    """(field, what is wrong, what to write) of values that no node has, where they are not beside what is meant."""
+def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
+    """Yield the values of a well-known label that no node has, unless the value that was meant is listed, too."""
     key = DEPRECATED.get(requirement.key, requirement.key)
-    known = VALUES.get(key, ())
+    known = KNOWN_VALUES.get(key, ())
+    if not known or requirement.operator not in ("In", "NotIn"):
+        return
     written = {value for _, value in requirement.values}
-    for path, value in requirement.values if known and requirement.operator in ("In", "NotIn") else ():
-        meant = "" if value in known else _value_meant(value, known)
-        if value in known or meant in written or (not meant and key not in _CLOSED):
+    for path, value in requirement.values:
+        if value in known:
+            continue
+        meant = _find_meant_value(value, known)
+        if meant in written or (not meant and key not in _STANDARD_LABELS):
             continue
         fix = f"Write {meant}" if meant else f"Write one of {', '.join(known[:3])}"
-        yield path, f"{requirement.key} is never {value or 'empty'} on a node", fix
+        yield _WrongValue(path, f"{requirement.key} is never {value or 'empty'} on a node", fix, meant)
 
 
-def _value_meant(value: str, known: tuple[str, ...]) -> str:
+def _find_meant_value(value: str, known: tuple[str, ...]) -> str:
+    """Return the known value that a value is an alias or a misspelling of, or ""."""
     alias = _ALIASES.get(value.lower(), "")
     return alias if alias in known else one_meant(value, known)
 
 
-def _of_pools(requirement: _Requirement, pools: Iterable[str]) -> Iterator[tuple[Path, str, str]]:
-    """(field, what is wrong, what to write) of names of NodePools that are nearly one of these."""
+def _find_misspelt_pool_names(requirement: _Requirement, pools: Collection[str]) -> Iterator[_WrongValue]:
+    """Yield the names of NodePools that do not exist but are similar to one of `pools`."""
     for path, value in requirement.values:
         if meant := one_meant(value, pools) if value not in pools else "":
-            yield path, f'there is no NodePool "{value}", but "{meant}"', f"Write {meant}"
+            yield _WrongValue(path, f'there is no NodePool "{value}", but "{meant}"', f"Write {meant}", meant)
 
 
-def os_mismatch(workload: Workload) -> Iterator[Problem]:
-    field, name = _system(workload)
-    if name not in _SYSTEMS:
+def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
+    """Find workloads whose operating system is not that of the nodes that they may go to."""
+    field, name = _find_pod_os(workload)
+    if name not in _OPERATING_SYSTEMS:
         return
     asked = [way.conditions.by_key.get(OS) for way in alternatives(workload.spec)]
     allowed = [values.allowed for values in asked if values is not None and values.allowed is not None]
     if allowed and not any(name in values for values in allowed):
         wanted = ", ".join(sorted({value for values in allowed for value in values}))
         message = f"{field} says {name}, but the pods go to {wanted} nodes only: the kubelet refuses them there"
-        yield workload.problem(where(workload), message)
+        yield workload.problem(find_selection_path(workload), message)
     elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:
         yield workload.problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
 
 
-_OS_NAME, _OPTIONS = "spec.os", "securityContext.windowsOptions"
+NA_OS_MISMATCH = Rule(
+    "na-os-mismatch",
+    ERROR,
+    each_workload(find_os_mismatches),
+    summary="Pods whose operating system differs from that of their nodes",
+    why="The scheduler does not read spec.os: it places the pods by labels alone, and the kubelet refuses them.",
+    fix="Select nodes by kubernetes.io/os with the value of spec.os.name",
+    source="https://kubernetes.io/docs/concepts/workloads/pods/#pod-os",
+)
 
 
-def _system(workload: Workload) -> tuple[str, str]:
-    """(field, operating system) of what the pods are for; empty where nothing says it."""
+_OS_NAME, _WINDOWS_OPTIONS = "spec.os", "securityContext.windowsOptions"
+
+
+def _find_pod_os(workload: Workload) -> tuple[str, str]:
+    """Return the field that tells the pods' operating system and the system, or two empty strings."""
     spec = workload.written
     system = field_at(spec, "os", "name")
     if isinstance(system, str):
         return _OS_NAME, system
     for holder in (spec, *array_at(spec, "containers")):
         if field_at(holder, "securityContext", "windowsOptions"):
-            return _OPTIONS, "windows"
+            return _WINDOWS_OPTIONS, "windows"
     return "", ""
-
-
-RULES = (
-    Rule(
-        "lb-misspelt",
-        WARNING,
-        misspelt,
-        summary="A node label that looks like a misspelt well-known, cloud or NodePool label",
-        why="No node has it: what is required keeps pods Pending, what is preferred does nothing.",
-        fix="Correct the label",
-        source=doc.LABELS,
-    ),
-    Rule(
-        "na-terms-ored",
-        NOTE,
-        each_workload(ored),
-        summary="Node selector terms that were meant to be combined",
-        why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others pointless.",
-        fix="Put all matchExpressions into one term",
-        source=doc.AFFINITY,
-    ),
-    Rule(
-        "na-unknown-value",
-        WARNING,
-        unknown_value,
-        summary="A value that a well-known node label never has",
-        why="No node has it: what is required keeps pods Pending, what is preferred or excluded does nothing.",
-        fix="Correct the value",
-        source=doc.LABELS,
-        safe_fix=correct_value,
-    ),
-    Rule(
-        "na-os-mismatch",
-        ERROR,
-        each_workload(os_mismatch),
-        summary="Pods whose operating system differs from that of their nodes",
-        why="The scheduler does not read spec.os: it places the pods by labels alone, and the kubelet refuses them.",
-        fix="Select nodes by kubernetes.io/os with the value of spec.os.name",
-        source="https://kubernetes.io/docs/concepts/workloads/pods/#pod-os",
-    ),
-)

@@ -1,1 +1,1 @@
-"""PriorityClasses, who uses them, and who evicts whom."""
+"""Rules about PriorityClasses, the workloads that use them, and preemption."""

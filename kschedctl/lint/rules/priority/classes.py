@@ -1,4 +1,4 @@
-"""PriorityClasses by themselves."""
+"""Rules about the PriorityClasses themselves."""
 
 from __future__ import annotations
 
@@ -15,16 +15,30 @@ from kschedctl.lint.objects.subject import Problem
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"
 _NEGATIONS = ("non-", "non", "not ", "no-", "no ", "never-", "never ", "without ")
-EVICTING_WORDS = ("critical", "urgent", "preempt", "evict")
+"""Words that turn one of ``PREEMPTING_WORDS`` into its opposite."""
+PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
 
-def value_over_1e9(context: LintContext) -> Iterator[Problem]:
+def find_values_over_1e9(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses with a value above 1,000,000,000, apart from the system's own."""
     for subject, linted in context.linted(PriorityClass):
         if linted.value > HIGHEST_USER_DEFINABLE and not linted.metadata.name.startswith(RESERVED_PREFIX):
             yield subject.problem(("value",), f"{linted.value:,} is above 1,000,000,000")
 
 
-def system_prefix(context: LintContext) -> Iterator[Problem]:
+PC_VALUE_OVER_1E9 = Rule(
+    "pc-value-over-1e9",
+    ERROR,
+    find_values_over_1e9,
+    summary="PriorityClass value above 1,000,000,000",
+    why="The API server refuses the class: higher values are kept for the system's own classes.",
+    fix="Choose a value of at most 1000000000",
+    source=doc.PRIORITY,
+)
+
+
+def find_reserved_names(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses with a system- name that are not the system's own."""
     system = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
     for subject, linted in context.linted(PriorityClass):
         name = linted.metadata.name
@@ -32,7 +46,19 @@ def system_prefix(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
 
 
-def multiple_global_default(context: LintContext) -> Iterator[Problem]:
+PC_SYSTEM_PREFIX = Rule(
+    "pc-system-prefix",
+    ERROR,
+    find_reserved_names,
+    summary="PriorityClass name that begins with system-",
+    why="The prefix is reserved: the API server refuses every such class but its own two.",
+    fix="Give the class another name",
+    source=doc.PRIORITY,
+)
+
+
+def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses that are the global default although another one is, too."""
     defaults = [known for known in context.known_items(PriorityClass) if known.value.global_default]
     for subject, linted in context.linted(PriorityClass):
         beside = context.beside(subject, defaults) if linted.global_default else []
@@ -43,7 +69,19 @@ def multiple_global_default(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("globalDefault",), message)
 
 
-def global_default_high(context: LintContext) -> Iterator[Problem]:
+PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
+    "pc-multiple-global-default",
+    ERROR,
+    find_several_global_defaults,
+    summary="More than one PriorityClass is the global default",
+    why="Admission refuses the second one; where a race let both in, the one with the lowest value silently wins.",
+    fix="Set globalDefault: true on one class only",
+    source=f"{doc.PRIORITY}; https://github.com/kubernetes/kubernetes/issues/59987",
+)
+
+
+def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
+    """Find global defaults whose value no other class exceeds."""
     classes = [i for i in context.known_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
     for subject, linted in context.linted(PriorityClass):
         beside = context.beside(subject, classes) if linted.global_default else []
@@ -56,7 +94,19 @@ def global_default_high(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("globalDefault",), message)
 
 
-def duplicate_value(context: LintContext) -> Iterator[Problem]:
+PC_GLOBAL_DEFAULT_HIGH = Rule(
+    "pc-global-default-high",
+    WARNING,
+    find_highest_global_default,
+    summary="The global default outranks all other classes",
+    why="Pods without a class are scheduled before, and may preempt, those with one.",
+    fix="Give the global default a value below that of the classes for important pods",
+    source=doc.PRIORITY,
+)
+
+
+def find_duplicate_values(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses with the same value as another class, each pair once."""
     by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
     for known in context.known_items(PriorityClass):
         by_value.setdefault(known.value.value, []).append(known)
@@ -68,7 +118,23 @@ def duplicate_value(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("value",), f"{linted.value:,} is also the value of {', '.join(others)}")
 
 
-def no_description(context: LintContext) -> Iterator[Problem]:
+PC_DUPLICATE_VALUE = Rule(
+    "pc-duplicate-value",
+    NOTE,
+    find_duplicate_values,
+    summary="Two PriorityClasses with the same value",
+    why="Two names suggest an order between their pods, but to the scheduler they are equal.",
+    fix="Give the classes different values, or keep one of them",
+    source=doc.PRIORITY,
+    profile=RuleProfile.STRICT,
+)
+
+
+def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses without a description.
+
+    A cluster in which no class has a description has none, as snapshots may leave descriptions out.
+    """
     classes = context.linted(PriorityClass)
     recorded = any(subject.document or linted.description for subject, linted in classes)
     for subject, linted in classes if recorded else ():
@@ -76,79 +142,34 @@ def no_description(context: LintContext) -> Iterator[Problem]:
             yield subject.problem((), "no description says which pods should use it")
 
 
-def never_but_urgent(context: LintContext) -> Iterator[Problem]:
+PC_NO_DESCRIPTION = Rule(
+    "pc-no-description",
+    NOTE,
+    find_classes_without_description,
+    summary="PriorityClass without a description",
+    why="Users cannot tell when to use it.",
+    fix="Say in description which pods should use the class",
+    source=doc.PRIORITY,
+    profile=RuleProfile.STRICT,
+)
+
+
+def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Problem]:
+    """Find classes with preemptionPolicy Never whose name or description suggests preemption."""
     for subject, linted in context.linted(PriorityClass):
         text = f"{linted.metadata.name} {linted.description}".lower()
-        words = [word for word in EVICTING_WORDS if word in text and not any(no + word in text for no in _NEGATIONS)]
+        words = [word for word in PREEMPTING_WORDS if word in text and not any(no + word in text for no in _NEGATIONS)]
         if linted.preemption_policy == "Never" and words:
             message = f'called "{words[0]}", but preemptionPolicy Never evicts nobody: its pods wait for room'
             yield subject.problem(("preemptionPolicy",), message)
 
 
-RULES = (
-    Rule(
-        "pc-value-over-1e9",
-        ERROR,
-        value_over_1e9,
-        summary="PriorityClass value above 1,000,000,000",
-        why="The API server refuses the class: higher values are kept for the system's own classes.",
-        fix="Choose a value of at most 1000000000",
-        source=doc.PRIORITY,
-    ),
-    Rule(
-        "pc-system-prefix",
-        ERROR,
-        system_prefix,
-        summary="PriorityClass name that begins with system-",
-        why="The prefix is reserved: the API server refuses every such class but its own two.",
-        fix="Give the class another name",
-        source=doc.PRIORITY,
-    ),
-    Rule(
-        "pc-multiple-global-default",
-        ERROR,
-        multiple_global_default,
-        summary="More than one PriorityClass is the global default",
-        why="Admission refuses the second one; where a race let both in, the one with the lowest value silently wins.",
-        fix="Set globalDefault: true on one class only",
-        source=f"{doc.PRIORITY}; https://github.com/kubernetes/kubernetes/issues/59987",
-    ),
-    Rule(
-        "pc-global-default-high",
-        WARNING,
-        global_default_high,
-        summary="The global default outranks all other classes",
-        why="Pods without a class are scheduled before, and may preempt, those with one.",
-        fix="Give the global default a value below that of the classes for important pods",
-        source=doc.PRIORITY,
-    ),
-    Rule(
-        "pc-duplicate-value",
-        NOTE,
-        duplicate_value,
-        summary="Two PriorityClasses with the same value",
-        why="Two names suggest an order between their pods, but to the scheduler they are equal.",
-        fix="Give the classes different values, or keep one of them",
-        source=doc.PRIORITY,
-        profile=RuleProfile.STRICT,
-    ),
-    Rule(
-        "pc-no-description",
-        NOTE,
-        no_description,
-        summary="PriorityClass without a description",
-        why="Users cannot tell when to use it.",
-        fix="Say in description which pods should use the class",
-        source=doc.PRIORITY,
-        profile=RuleProfile.STRICT,
-    ),
-    Rule(
-        "pc-never-but-urgent",
-        NOTE,
-        never_but_urgent,
-        summary="preemptionPolicy Never on a class whose name or description promises preemption",
-        why="Its pods go to the head of the queue, but wait there, with growing back-off, until others leave.",
-        fix="Remove preemptionPolicy: Never, or say in name and description that the class does not preempt",
-        source=f"{doc.PRIORITY}#non-preempting-priority-class",
-    ),
+PC_NEVER_BUT_URGENT = Rule(
+    "pc-never-but-urgent",
+    NOTE,
+    find_urgent_classes_without_preemption,
+    summary="preemptionPolicy Never on a class whose name or description promises preemption",
+    why="Its pods go to the head of the queue, but wait there, with growing back-off, until others leave.",
+    fix="Remove preemptionPolicy: Never, or say in name and description that the class does not preempt",
+    source=f"{doc.PRIORITY}#non-preempting-priority-class",
 )

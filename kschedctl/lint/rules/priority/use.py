@@ -1,4 +1,4 @@
-"""How workloads use PriorityClasses."""
+"""Rules about workloads and pods that use, or should use, PriorityClasses."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.lint.rules.priority.classes import RESERVED_PREFIX
 from kschedctl.text.counts import agreeing, counted
 
-SYSTEM_NAMESPACES = ("openshift-", "kube-")
-"""What the namespaces of a distribution's own pods begin with; agents of nodes are system's wherever they are."""
+SYSTEM_NAMESPACE_PREFIXES = ("openshift-", "kube-")
+"""Prefixes of namespaces with a distribution's own pods."""
 
 
-def _classes_known(context: LintContext) -> bool:
-    """Every cluster has classes: where none is known, they were not read."""
+def _are_classes_known(context: LintContext) -> bool:
+    """Return whether PriorityClasses were read. Every cluster has some, so none at all means that none were read."""
     return bool(context.known(PriorityClass)) and context.all_known("PriorityClass")
 
 
-def missing(context: LintContext) -> Iterator[Problem]:
-    known = _classes_known(context)
+def find_missing_classes(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose priorityClassName does not exist."""
+    known = _are_classes_known(context)
     for workload in context.workloads:
         name = workload.spec.priority_class_name
         reserved = name.startswith(RESERVED_PREFIX)  # nobody can make another
@@ -37,10 +38,23 @@ def missing(context: LintContext) -> Iterator[Problem]:
             )
 
 
-def not_set(context: LintContext) -> Iterator[Problem]:
+PC_MISSING = Rule(
+    "pc-missing",
+    ERROR,
+    find_missing_classes,
+    summary="priorityClassName of a class that does not exist",
+    why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked where "
+    "some PriorityClass is known, of the cluster or among the manifests.",
+    fix="Create the PriorityClass, or correct the name",
+    source=doc.PRIORITY,
+)
+
+
+def find_workloads_without_class(context: LintContext) -> Iterator[Problem]:
+    """Find serving workloads without a class in namespaces where others have one above 0."""
     classes = [c for c in context.known(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     serving = [workload for workload in context.workloads if workload.kind in SERVING]
-    if not _classes_known(context) or any(c.global_default for c in classes):
+    if not _are_classes_known(context) or any(c.global_default for c in classes):
         return
     used = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
     pods = context.cluster.pods if context.cluster else ()
@@ -53,16 +67,46 @@ def not_set(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((), "no priorityClassName and no global default: its pods are the first victims")
 
 
-def system_critical_in_user_namespace(workload: Workload) -> Iterator[Problem]:
+PC_NOT_SET = Rule(
+    "pc-not-set",
+    NOTE,
+    find_workloads_without_class,
+    summary="No PriorityClass where others in the namespace have one",
+    why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 "
+    "need room.",
+    fix="Set priorityClassName",
+    source=doc.PRIORITY,
+    once=True,
+)
+
+
+def find_system_classes_in_user_namespaces(workload: Workload) -> Iterator[Problem]:
+    """Find workloads with a system- class outside the namespaces of the system.
+
+    DaemonSets are left out: node agents are part of the system in every namespace.
+    """
     name, namespace = workload.spec.priority_class_name, workload.subject.namespace
-    of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACES) or workload.kind == "DaemonSet"
+    of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or workload.kind == "DaemonSet"
     if name.startswith(RESERVED_PREFIX) and namespace and not of_system:
         yield workload.problem(("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others")
 
 
-def deleted_in_use(context: LintContext) -> Iterator[Problem]:
+PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
+    "pc-system-critical-in-user-ns",
+    NOTE,
+    each_workload(find_system_classes_in_user_namespaces),
+    summary="A system-*-critical class outside system namespaces",
+    why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
+    fix="Use your own class with a value of at most 1000000000",
+    source=doc.PRIORITY,
+    once=True,
+)
+
+
+def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses that running pods have and that no longer exist."""
     assert context.cluster is not None
-    if not _classes_known(context):
+    if not _are_classes_known(context):
         return
     used: Counter[str] = Counter()
     first: dict[str, Pod] = {}
@@ -81,7 +125,20 @@ def deleted_in_use(context: LintContext) -> Iterator[Problem]:
         yield subject.problem(("spec", "priorityClassName"), message)
 
 
-def global_default_drift(context: LintContext) -> Iterator[Problem]:
+PC_DELETED_IN_USE = Rule(
+    "pc-deleted-in-use",
+    ERROR,
+    find_deleted_classes_in_use,
+    summary="Running pods of a PriorityClass that was deleted",
+    why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is replaced.",
+    fix="Create the class again, or move the workloads to another one",
+    source=doc.PRIORITY,
+    needs_cluster=True,
+)
+
+
+def find_owners_with_mixed_priorities(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose pods have different priorities."""
     assert context.cluster is not None
     for (kind, namespace, name), pods in pods_by_owner(context.cluster).items():
         priorities = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
@@ -90,7 +147,21 @@ def global_default_drift(context: LintContext) -> Iterator[Problem]:
             yield Subject(kind, name, namespace).problem(("spec",), f"its pods have different priorities: {values}")
 
 
-def unused(context: LintContext) -> Iterator[Problem]:
+PC_GLOBAL_DEFAULT_DRIFT = Rule(
+    "pc-global-default-drift",
+    WARNING,
+    find_owners_with_mixed_priorities,
+    summary="Pods of one workload with different priorities",
+    why="A new or changed (default) class only counts for new pods: old ones keep theirs, and become victims of "
+    "their own siblings.",
+    fix="Restart the workload, so that all its pods get the current priority",
+    source=f"{doc.PRIORITY}#notes-about-podpriority-and-existing-clusters",
+    needs_cluster=True,
+)
+
+
+def find_unused_classes(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses that no pod and no linted workload uses."""
     assert context.cluster is not None
     used = {pod.spec.priority_class_name for pod in context.cluster.pods}
     used |= {workload.spec.priority_class_name for workload in context.workloads}
@@ -100,7 +171,20 @@ def unused(context: LintContext) -> Iterator[Problem]:
             yield subject.problem((), "no pod and no workload uses it")
 
 
-def no_quota(context: LintContext) -> Iterator[Problem]:
+PC_UNUSED = Rule(
+    "pc-unused",
+    NOTE,
+    find_unused_classes,
+    summary="A PriorityClass that nothing uses",
+    why="It is obsolete, or a workload that should use it misspells its name.",
+    fix="Delete the class, or use it",
+    source=doc.PRIORITY,
+    needs_cluster=True,
+)
+
+
+def find_top_classes_without_quota(context: LintContext) -> Iterator[Problem]:
+    """Find the highest PriorityClasses if no ResourceQuota among the manifests limits their use."""
     quotas = context.linted(ResourceQuota)
     if not quotas:
         return
@@ -116,79 +200,14 @@ def no_quota(context: LintContext) -> Iterator[Problem]:
             yield subject.problem((), "no ResourceQuota limits who may use it: every namespace may take top priority")
 
 
-RULES = (
-    Rule(
-        "pc-missing",
-        ERROR,
-        missing,
-        summary="priorityClassName of a class that does not exist",
-        why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked where "
-        "some PriorityClass is known, of the cluster or among the manifests.",
-        fix="Create the PriorityClass, or correct the name",
-        source=doc.PRIORITY,
-    ),
-    Rule(
-        "pc-not-set",
-        NOTE,
-        not_set,
-        summary="No PriorityClass where others in the namespace have one",
-        why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 "
-        "need room.",
-        fix="Set priorityClassName",
-        source=doc.PRIORITY,
-        once=True,
-    ),
-    Rule(
-        "pc-system-critical-in-user-ns",
-        NOTE,
-        each_workload(system_critical_in_user_namespace),
-        summary="A system-*-critical class outside system namespaces",
-        why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
-        fix="Use your own class with a value of at most 1000000000",
-        source=doc.PRIORITY,
-        once=True,
-    ),
-    Rule(
-        "pc-deleted-in-use",
-        ERROR,
-        deleted_in_use,
-        summary="Running pods of a PriorityClass that was deleted",
-        why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is "
-        "replaced.",
-        fix="Create the class again, or move the workloads to another one",
-        source=doc.PRIORITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-global-default-drift",
-        WARNING,
-        global_default_drift,
-        summary="Pods of one workload with different priorities",
-        why="A new or changed (default) class only counts for new pods: old ones keep theirs, and become victims of "
-        "their own siblings.",
-        fix="Restart the workload, so that all its pods get the current priority",
-        source=f"{doc.PRIORITY}#notes-about-podpriority-and-existing-clusters",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-unused",
-        NOTE,
-        unused,
-        summary="A PriorityClass that nothing uses",
-        why="It is obsolete, or a workload that should use it misspells its name.",
-        fix="Delete the class, or use it",
-        source=doc.PRIORITY,
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-no-quota",
-        NOTE,
-        no_quota,
-        summary="No ResourceQuota guards the highest class",
-        why="Anyone who may create pods may choose the highest class and evict others. Checked when ResourceQuotas are "
-        "among the manifests.",
-        fix="Limit the class by a ResourceQuota with a scopeSelector for PriorityClass in each tenant's namespace",
-        source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
-        profile=RuleProfile.STRICT,
-    ),
+PC_NO_QUOTA = Rule(
+    "pc-no-quota",
+    NOTE,
+    find_top_classes_without_quota,
+    summary="No ResourceQuota guards the highest class",
+    why="Anyone who may create pods may choose the highest class and evict others. Checked when ResourceQuotas are "
+    "among the manifests.",
+    fix="Limit the class by a ResourceQuota with a scopeSelector for PriorityClass in each tenant's namespace",
+    source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
+    profile=RuleProfile.STRICT,
 )

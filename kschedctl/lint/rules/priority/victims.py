@@ -1,4 +1,4 @@
-"""Who evicts whom, and who cannot although it seems so."""
+"""Rules about which pods preempt which, and about preemption that cannot work."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffini
 from kschedctl.snapshot.node_order import HOSTNAME
 
 LONG_GRACE_SECONDS = 600
-SYSTEM = 2_000_000_000
+SYSTEM_PRIORITY = 2_000_000_000
 REQUIRED = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 
 
-def affinity_to_lower(context: LintContext) -> Iterator[Problem]:
+def find_affinity_to_lower_priority(context: LintContext) -> Iterator[Problem]:
+    """Find required affinity to pods that all have a lower priority."""
     for workload in context.workloads:
         for term in required_terms(workload):
-            priorities = _priorities(context, workload, term)
+            priorities = _list_bound_priorities(context, workload, term)
             own = context.priority(workload)
             if len(priorities) and not term.selects_itself and priorities.max() < own:
                 highest = f"{priorities.max():,} at most, its own is {own:,}"
@@ -32,15 +33,31 @@ def affinity_to_lower(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, message)
 
 
-def cross_node(context: LintContext) -> Iterator[Problem]:
+PC_AFFINITY_TO_LOWER = Rule(
+    "pc-affinity-to-lower",
+    WARNING,
+    find_affinity_to_lower_priority,
+    summary="Required affinity to pods of lower priority",
+    why="Preemption would have to evict the very pods that this one must be with, so it refuses the node.",
+    fix="Give both workloads the same priority",
+    source=f"{doc.PRIORITY}#inter-pod-affinity-on-lower-priority-pods",
+    needs_cluster=True,
+)
+
+
+def find_anti_affinity_across_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find anti-affinity to pods of lower priority on other nodes, which preemption cannot evict.
+
+    Reported if such pods keep the workload from all its eligible nodes.
+    """
     facts = context.facts
     for workload in context.workloads:
         own = context.priority(workload)
         for term in anti_affinity_terms(workload):
             if term.key == HOSTNAME or own <= 0:
                 continue
-            view, mine = facts.view, _matching(context, workload, term)
-            rows = view.node[mine[view.pods.info] & (view.pods.priority[view.pods.info] < own)]
+            view, matching = facts.view, _match_pod_infos(context, workload, term)
+            rows = view.node[matching[view.pods.info] & (view.pods.priority[view.pods.info] < own)]
             rows = rows[rows >= 0]
             codes = view.nodes.label(term.key).codes
             eligible = facts.eligible(workload)
@@ -54,8 +71,22 @@ def cross_node(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(term.path, message)
 
 
-def victims_long_grace(context: LintContext) -> Iterator[Problem]:
-    highest = _highest(context)
+PC_CROSS_NODE_PREEMPTION = Rule(
+    "pc-cross-node-preemption",
+    WARNING,
+    find_anti_affinity_across_nodes,
+    summary="Anti-affinity wider than a node against pods of lower priority",
+    why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone stay, "
+    "and the pod stays Pending despite its priority. Reported when the replay finds no node now.",
+    fix="Use the topologyKey kubernetes.io/hostname, or keep the two in different zones by node affinity",
+    source=f"{doc.PRIORITY}#cross-node-preemption",
+    needs_cluster=True,
+)
+
+
+def find_victims_with_long_grace(context: LintContext) -> Iterator[Problem]:
+    """Find workloads with a long termination grace period that pods of higher priority may preempt."""
+    highest = _find_highest_preempting_priority(context)
     for workload in context.workloads:
         grace = workload.spec.termination_grace_period_seconds or 0
         own = context.priority(workload)
@@ -64,8 +95,21 @@ def victims_long_grace(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(("terminationGracePeriodSeconds",), message)
 
 
-def budget_no_guarantee(context: LintContext) -> Iterator[Problem]:
-    highest = _highest(context)
+PC_VICTIMS_LONG_GRACE = Rule(
+    "pc-victims-long-grace",
+    NOTE,
+    find_victims_with_long_grace,
+    summary="Long termination grace period of pods that others may preempt",
+    why="The preemptor waits until they have ended, and others may take the room meanwhile.",
+    fix="Shorten terminationGracePeriodSeconds, or raise the priority so that nothing preempts it",
+    source=f"{doc.PRIORITY}#graceful-termination-of-preemption-victims",
+    needs_cluster=True,
+)
+
+
+def find_budgets_of_first_victims(context: LintContext) -> Iterator[Problem]:
+    """Find budgets that cover pods of the lowest priority, which preemption evicts first."""
+    highest = _find_highest_preempting_priority(context)
     lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
     for subject, _, covered in context.budgets():
         if covered and (low := min(map(context.priority, covered))) < highest and low <= lowest:
@@ -73,15 +117,44 @@ def budget_no_guarantee(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec",), message)
 
 
-def daemon_set_low(context: LintContext) -> Iterator[Problem]:
-    highest = _highest(context)
+PC_PDB_NOT_GUARANTEE = Rule(
+    "pc-pdb-not-guarantee",
+    NOTE,
+    find_budgets_of_first_victims,
+    summary="A disruption budget for the pods that preemption evicts first",
+    why="Preemption tries to respect budgets but breaks them when nothing else makes room, and takes the pods of "
+    "the lowest priority first.",
+    fix="Give pods that must not be evicted a higher priority",
+    source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
+    needs_cluster=True,
+    profile=RuleProfile.STRICT,
+    once=True,
+)
+
+
+def find_low_priority_daemon_sets(context: LintContext) -> Iterator[Problem]:
+    """Find DaemonSets without a priority of their own that other pods may preempt."""
+    highest = _find_highest_preempting_priority(context)
     for workload in context.workloads:
         if workload.kind == "DaemonSet" and context.priority(workload) <= min(context.default_priority, highest - 1):
             message = f"priority {context.priority(workload):,} is below {highest:,} of other pods, that may evict it"
             yield workload.problem(("priorityClassName",), message)
 
 
-def inversion(context: LintContext) -> Iterator[Problem]:
+PC_DAEMONSET_LOW = Rule(
+    "pc-daemonset-low",
+    NOTE,
+    find_low_priority_daemon_sets,
+    summary="DaemonSet without its own PriorityClass, below other pods",
+    why="A pod of a DaemonSet that is evicted cannot go to another node: the node stays without it.",
+    fix="Give the DaemonSet a class above that of ordinary workloads, such as system-node-critical",
+    source="https://github.com/kubernetes/kubernetes/issues/141227",
+    needs_cluster=True,
+)
+
+
+def find_claims_shared_with_lower_priority(context: LintContext) -> Iterator[Problem]:
+    """Find single-node claims that a workload shares with one of lower priority."""
     users: dict[tuple[str, str], list[Workload]] = {}
     for workload in context.workloads:
         for _, claim in context.claims(workload):
@@ -96,90 +169,35 @@ def inversion(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(("volumes", i), message)
 
 
-def _matching(context: LintContext, workload: Workload, term: Term) -> Bools:
-    """(T,): the distinct PodInfos of the cluster that the term is about."""
+PC_INVERSION = Rule(
+    "pc-inversion",
+    NOTE,
+    find_claims_shared_with_lower_priority,
+    summary="A claim shared with a workload of lower priority",
+    why="A volume for one node keeps its users together: where the lower one runs decides where the higher one can.",
+    fix="Give both the same priority, or each its own claim",
+    source=doc.VOLUMES,
+    needs_cluster=True,
+)
+
+
+def _match_pod_infos(context: LintContext, workload: Workload, term: Term) -> Bools:
+    """Return (T,) which distinct PodInfos of the cluster a term matches."""
     view = context.facts.view
     return view.pods.matching(term.selector, term.namespaces_in(view.namespace_labels, workload.namespace))
 
 
-def _priorities(context: LintContext, workload: Workload, term: Term) -> Amounts:
-    """The priorities of the bound pods that the term is about."""
+def _list_bound_priorities(context: LintContext, workload: Workload, term: Term) -> Amounts:
+    """Return the priorities of the bound pods that a term matches."""
     view = context.facts.view
     pods = view.pods
-    chosen = _matching(context, workload, term)[pods.info] & (view.node >= 0)
+    chosen = _match_pod_infos(context, workload, term)[pods.info] & (view.node >= 0)
     return pods.priority[pods.info[chosen]]
 
 
-def _highest(context: LintContext) -> int:
-    """The highest priority of pods in the cluster that may evict others, those of the system aside."""
+def _find_highest_preempting_priority(context: LintContext) -> int:
+    """Return the highest priority of pods that may preempt others, system priorities apart, or 0."""
     infos = context.facts.view.pods.infos
-    return max((i.priority for i in infos if i.priority < SYSTEM and i.spec.preemption_policy != "Never"), default=0)
-
-
-RULES = (
-    Rule(
-        "pc-affinity-to-lower",
-        WARNING,
-        affinity_to_lower,
-        summary="Required affinity to pods of lower priority",
-        why="Preemption would have to evict the very pods that this one must be with, so it refuses the node.",
-        fix="Give both workloads the same priority",
-        source=f"{doc.PRIORITY}#inter-pod-affinity-on-lower-priority-pods",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-cross-node-preemption",
-        WARNING,
-        cross_node,
-        summary="Anti-affinity wider than a node against pods of lower priority",
-        why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone stay, "
-        "and the pod stays Pending despite its priority. Reported when the replay finds no node now.",
-        fix="Use the topologyKey kubernetes.io/hostname, or keep the two in different zones by node affinity",
-        source=f"{doc.PRIORITY}#cross-node-preemption",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-victims-long-grace",
-        NOTE,
-        victims_long_grace,
-        summary="Long termination grace period of pods that others may preempt",
-        why="The preemptor waits until they have ended, and others may take the room meanwhile.",
-        fix="Shorten terminationGracePeriodSeconds, or raise the priority so that nothing preempts it",
-        source=f"{doc.PRIORITY}#graceful-termination-of-preemption-victims",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-pdb-not-guarantee",
-        NOTE,
-        budget_no_guarantee,
-        summary="A disruption budget for the pods that preemption evicts first",
-        why="Preemption tries to respect budgets but breaks them when nothing else makes room, and takes the pods of "
-        "the lowest priority first.",
-        fix="Give pods that must not be evicted a higher priority",
-        source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
-        needs_cluster=True,
-        profile=RuleProfile.STRICT,
-        once=True,
-    ),
-    Rule(
-        "pc-daemonset-low",
-        NOTE,
-        daemon_set_low,
-        summary="DaemonSet without its own PriorityClass, below other pods",
-        why="A pod of a DaemonSet that is evicted cannot go to another node: the node stays without it.",
-        fix="Give the DaemonSet a class above that of ordinary workloads, such as system-node-critical",
-        source="https://github.com/kubernetes/kubernetes/issues/141227",
-        needs_cluster=True,
-    ),
-    Rule(
-        "pc-inversion",
-        NOTE,
-        inversion,
-        summary="A claim shared with a workload of lower priority",
-        why="A volume for one node keeps its users together: where the lower one runs decides where the higher one "
-        "can.",
-        fix="Give both the same priority, or each its own claim",
-        source=doc.VOLUMES,
-        needs_cluster=True,
-    ),
-)
+    return max(
+        (i.priority for i in infos if i.priority < SYSTEM_PRIORITY and i.spec.preemption_policy != "Never"), default=0
+    )

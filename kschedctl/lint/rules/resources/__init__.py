@@ -1,1 +1,1 @@
-"""Requests and limits, quotas, and the room that nodes have."""
+"""Rules about requests, limits, quotas, and the room on nodes."""

@@ -1,4 +1,4 @@
-"""Requests and limits: missing ones, unknown ones, and those that nobody can have meant."""
+"""Rules about requests and limits that are missing, absurd or of unknown resources."""
 
 from __future__ import annotations
 
@@ -18,32 +18,63 @@ from kschedctl.lint.objects.amounts import asked_amounts
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 
-NEEDED = (CPU, MEMORY)
-_TO_AN_END = ("Job", "Workflow", "Training", "Analysis", "Experiment")
-"""Words in the names of kinds whose pods run to an end."""
-_WITH_REQUESTS = ".k8s.elastic.co"
-"""Groups whose operators give containers requests where a template has none."""
+REQUIRED_RESOURCES = (CPU, MEMORY)
+_WHY_REQUESTS = (
+    "The scheduler counts it as needing nothing and packs nodes until pods are throttled, killed or evicted."
+)
+_FINITE_KIND_WORDS = ("Job", "Workflow", "Training", "Analysis", "Experiment")
+"""Words in the names of kinds whose pods run to completion."""
+_DEFAULTING_GROUP = ".k8s.elastic.co"
+"""API group whose operators add requests to containers that have none."""
 
 
-def missing(workload: Workload) -> Iterator[Problem]:
-    if not _ends(workload):
-        yield from _missing(workload)
+def find_missing_requests(workload: Workload) -> Iterator[Problem]:
+    """Find containers of long-running workloads without cpu or memory requests."""
+    if not _runs_to_completion(workload):
+        yield from _find_containers_without_requests(workload)
 
 
-def missing_in_jobs(workload: Workload) -> Iterator[Problem]:
-    if _ends(workload):
-        yield from _missing(workload)
+RQ_MISSING = Rule(
+    "rq-missing",
+    WARNING,
+    each_workload(find_missing_requests),
+    summary="Container, or sidecar, without cpu or memory requests",
+    why=_WHY_REQUESTS,
+    fix="Set resources.requests for cpu and memory",
+    source=doc.REQUESTS,
+    once_an_object=True,
+)
 
 
-def _ends(workload: Workload) -> bool:
-    """Whether its pods run to an end, and once, or are nobody's."""
+def find_missing_requests_of_jobs(workload: Workload) -> Iterator[Problem]:
+    """Find containers of Jobs and bare pods without cpu or memory requests."""
+    if _runs_to_completion(workload):
+        yield from _find_containers_without_requests(workload)
+
+
+RQ_MISSING_IN_JOBS = Rule(
+    "rq-missing-in-jobs",
+    NOTE,
+    each_workload(find_missing_requests_of_jobs),
+    summary="Container of a Job or bare pod without cpu or memory requests",
+    why=_WHY_REQUESTS,
+    fix="Set resources.requests for cpu and memory",
+    source=doc.REQUESTS,
+    once=True,
+    profile=RuleProfile.STRICT,
+)
+
+
+def _runs_to_completion(workload: Workload) -> bool:
+    """Return whether the workload's pods run to completion once, or have no controller."""
     kind = workload.subject.kind
-    ends = any(word in kind for word in _TO_AN_END) and kind != "CronJob"
+    ends = any(word in kind for word in _FINITE_KIND_WORDS) and kind != "CronJob"
     return ends or kind in ("Pod", "PodTemplate")
 
 
-def _missing(workload: Workload) -> Iterator[Problem]:
-    if workload.kind.endswith(_WITH_REQUESTS):
+def _find_containers_without_requests(workload: Workload) -> Iterator[Problem]:
+    """Yield a problem for each container or sidecar without a cpu or memory request or limit."""
+    if workload.kind.endswith(_DEFAULTING_GROUP):
         return
     pod_level = workload.spec.resources
     given = {*pod_level.requests, *pod_level.limits} if pod_level else set()
@@ -51,14 +82,15 @@ def _missing(workload: Workload) -> Iterator[Problem]:
         if at[0] == "initContainers" and container.restart_policy != "Always":  # the others run as long as the pod does
             continue
         has = given | {*container.resources.requests, *container.resources.limits}
-        lacking = [name for name in NEEDED if name not in has]
+        missing_resources = [name for name in REQUIRED_RESOURCES if name not in has]
         partial = workload.made_by and not container.image  # an operator adds its own to it
-        if lacking and not partial:
-            message = f"container {container.name} requests no {' and no '.join(lacking)}"
+        if missing_resources and not partial:
+            message = f"container {container.name} requests no {' and no '.join(missing_resources)}"
             yield workload.problem(at, message)
 
 
-def unknown_resource(workload: Workload) -> Iterator[Problem]:
+def find_invalid_resource_names(workload: Workload) -> Iterator[Problem]:
+    """Find resource names that the API server rejects."""
     for at, container in workload.containers:
         for part in ("requests", "limits"):
             for name in getattr(container.resources, part):
@@ -66,7 +98,19 @@ def unknown_resource(workload: Workload) -> Iterator[Problem]:
                 yield from workload.refused(islice(validate_container_resource_name(name, path), 1))
 
 
-def ephemeral_missing(workload: Workload) -> Iterator[Problem]:
+RQ_UNKNOWN_RESOURCE = Rule(
+    "rq-unknown-resource",
+    ERROR,
+    each_workload(find_invalid_resource_names),
+    summary="Request for a resource name that containers may not use",
+    why="The API server refuses containers with such names; the scheduler would ignore them.",
+    fix="Write the full name, such as nvidia.com/gpu",
+    source=f"{doc.REQUESTS}; {doc.VALIDATION}",
+)
+
+
+def find_missing_disk_requests(workload: Workload) -> Iterator[Problem]:
+    """Find workloads with an emptyDir on disk and no request for ephemeral-storage."""
     asked = any({*c.resources.requests, *c.resources.limits} & {"ephemeral-storage"} for c in workload.spec.containers)
     if workload.on_disk and not asked:
         index, name = next(iter(workload.on_disk.items()))
@@ -74,19 +118,29 @@ def ephemeral_missing(workload: Workload) -> Iterator[Problem]:
         yield workload.problem(("volumes", index), message)
 
 
-_PACKED = "The scheduler counts it as needing nothing and packs nodes until pods are throttled, killed or evicted."
+RQ_EPHEMERAL_MISSING = Rule(
+    "rq-ephemeral-missing",
+    NOTE,
+    each_workload(find_missing_disk_requests),
+    summary="emptyDir without a request for ephemeral-storage",
+    why="The disk is not reserved: when the node runs short, the kubelet evicts pods.",
+    fix="Request ephemeral-storage",
+    source=f"{doc.REQUESTS}#local-ephemeral-storage",
+    profile=RuleProfile.STRICT,
+    once=True,
+)
 
 
-IN_BYTES = (MEMORY, EPHEMERAL_STORAGE)
-LEAST_BYTES = 64 << 10
-"""A memory in which nothing runs."""
-MANY_CPUS, LEAST_BYTES_PER_CPU = 50, 32 << 20
+BYTE_RESOURCES = (MEMORY, EPHEMERAL_STORAGE)
+MIN_BYTES = 64 << 10
+"""An amount of memory in which nothing runs."""
+MANY_CPUS, MIN_BYTES_PER_CPU = 50, 32 << 20
 """So many cores with so little memory each are none."""
-_MOST = {CPU: parse("2000"), MEMORY: parse("48Ti")}
-"""No machine has more."""
-_TIMES, _CPUS_AT_START, _GIB_AT_START = 8, 8, 32
+_MAX_AMOUNTS = {CPU: parse("2000"), MEMORY: parse("48Ti")}
+"""More than any machine has."""
+_MIN_RATIO, _MIN_INIT_CPUS, _MIN_INIT_GIB = 8, 8, 32
 """An init container decides alone where it asks for so many times what the pod does, and for so much."""
-_RESOURCES = (
+_DEVICE_RESOURCES = (
     *("nvidia.com/gpu", "amd.com/gpu", "intel.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "google.com/tpu"),
     *("aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "vpc.amazonaws.com/efa"),
     *("habana.ai/gaudi", "rdma/hca", "vpc.amazonaws.com/pod-eni"),
@@ -95,30 +149,43 @@ _RESOURCES = (
 _WITHOUT_DOMAIN = {"nvidia/gpu": "nvidia.com/gpu", "amd/gpu": "amd.com/gpu", "intel/gpu": "intel.com/gpu"}
 
 
-def absurd(workload: Workload) -> Iterator[Problem]:
-    for at, asked in asked_amounts(workload):
-        for name, text in asked.items():
-            if fault := _absurdity(name, text, asked):
+def find_absurd_amounts(workload: Workload) -> Iterator[Problem]:
+    """Find requests and limits that only a wrong or missing unit explains."""
+    for at, amounts in asked_amounts(workload):
+        for name, text in amounts.items():
+            if fault := _describe_absurdity(name, text, amounts):
                 yield workload.problem((*at, name), fault)
 
 
-def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
-    """Why nobody can have meant an amount, among the others beside it; "" where somebody can."""
+RQ_ABSURD = Rule(
+    "rq-absurd",
+    WARNING,
+    each_workload(find_absurd_amounts),
+    summary="A quantity whose unit looks wrong",
+    why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
+    "that size lets nothing start. 500 of cpu are cores, which no node has.",
+    fix="Write Mi or Gi for memory, m for thousandths of a core",
+    source=f"{doc.REQUESTS}; pkg/api/pod/warnings.go (v1.36)",
+)
+
+
+def _describe_absurdity(name: str, text: str | int | float, amounts: Resources) -> str:
+    """Return what is wrong with an amount, given the amounts beside it, or "" if it is plausible."""
     try:
-        amount = parse_quantities(asked)
+        parsed = parse_quantities(amounts)
     except QuantityError:
         return ""
-    milli = amount[name].milli_value()
-    if name in IN_BYTES and milli % 1000 and milli < LEAST_BYTES * 1000:
+    milli = parsed[name].milli_value()
+    if name in BYTE_RESOURCES and milli % 1000 and milli < MIN_BYTES * 1000:
         return f'fractional byte value "{text}" is invalid, must be an integer'
-    if name in IN_BYTES and 0 < milli < LEAST_BYTES * 1000:
+    if name in BYTE_RESOURCES and 0 < milli < MIN_BYTES * 1000:
         size = milli // 1000
         return f'"{text}" is {size:,} byte{"s" * (size != 1)}: a unit such as Mi is missing'
-    if name in _MOST and _MOST[name] < amount[name]:
+    if name in _MAX_AMOUNTS and _MAX_AMOUNTS[name] < parsed[name]:
         return f'"{text}": no node has that much'
     if name == CPU and milli >= MANY_CPUS * 1000:
-        memory = amount[MEMORY].value() if MEMORY in amount else 0
-        if memory < milli // 1000 * LEAST_BYTES_PER_CPU:
+        memory = parsed[MEMORY].value() if MEMORY in parsed else 0
+        if memory < milli // 1000 * MIN_BYTES_PER_CPU:
             missing = (
                 "hardly any node has that many" if str(text).endswith("m") else "an m, for thousandths, is missing"
             )
@@ -126,15 +193,19 @@ def _absurdity(name: str, text: str | int | float, asked: Resources) -> str:
     return ""
 
 
-def decided_by_init(workload: Workload) -> Iterator[Problem]:
+def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
+    """Find init containers that request many times what the pod needs later."""
     spec = workload.spec
     beside = [c for c in spec.init_containers if c.restart_policy == "Always"]
     for i, container in enumerate(spec.init_containers if spec.resources is None else ()):
         if container.restart_policy == "Always":
             continue
-        for name, least, unit in ((CPU, _CPUS_AT_START, "cores"), (MEMORY, _GIB_AT_START << 30, "GiB")):
-            asked, running = _request(container, name), sum(_request(c, name) for c in (*spec.containers, *beside))
-            if asked >= least * 1000 and asked >= running * _TIMES and not _is_absurd(container, name):
+        for name, least, unit in ((CPU, _MIN_INIT_CPUS, "cores"), (MEMORY, _MIN_INIT_GIB << 30, "GiB")):
+            asked, running = (
+                _get_milli_request(container, name),
+                sum(_get_milli_request(c, name) for c in (*spec.containers, *beside)),
+            )
+            if asked >= least * 1000 and asked >= running * _MIN_RATIO and not _is_absurd(container, name):
                 part = "requests" if name in container.resources.requests else "limits"
                 one = 1000 if name == CPU else 1000 << 30
                 later = f"{running / one:,.3g} {unit}" if running else "none"
@@ -142,99 +213,49 @@ def decided_by_init(workload: Workload) -> Iterator[Problem]:
                 yield workload.problem(("initContainers", i, "resources", part, name), message)
 
 
+RQ_DECIDED_BY_INIT = Rule(
+    "rq-decided-by-init",
+    WARNING,
+    each_workload(find_oversized_init_containers),
+    summary="An init container that requests many times what the pod needs afterwards",
+    why="The scheduler reserves the larger of the two for the whole life of the pod: most of it lies idle, and few "
+    "nodes, or none, have the room.",
+    fix="Lower the request of the init container, or do its work in a Job",
+    source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers",
+)
+
+
 def _is_absurd(container: Container, name: str) -> bool:
     """Whether another rule says more of the amount."""
     asked = {**container.resources.limits, **container.resources.requests}
-    return bool(_absurdity(name, asked[name], asked))
+    return bool(_describe_absurdity(name, asked[name], asked))
 
 
-def _request(container: Container, name: str) -> int:
-    """In thousandths; a limit without a request is one."""
-    asked = {**container.resources.limits, **container.resources.requests}
+def _get_milli_request(container: Container, name: str) -> int:
+    """Return a container's request, or else its limit, in thousandths, or 0."""
+    amounts = {**container.resources.limits, **container.resources.requests}
     try:
-        return parse_quantities({name: asked[name]})[name].milli_value() if name in asked else 0
+        return parse_quantities({name: amounts[name]})[name].milli_value() if name in amounts else 0
     except QuantityError:
         return 0
 
 
-def misspelt(workload: Workload) -> Iterator[Problem]:
+def find_misspelt_resources(workload: Workload) -> Iterator[Problem]:
+    """Find extended resources whose names look misspelt."""
     for at, asked in asked_amounts(workload):
         for name in asked:
-            known = name in _RESOURCES or "/" not in name
-            meant = "" if known else _WITHOUT_DOMAIN.get(name) or one_meant(name, _RESOURCES)
+            known = name in _DEVICE_RESOURCES or "/" not in name
+            meant = "" if known else _WITHOUT_DOMAIN.get(name) or one_meant(name, _DEVICE_RESOURCES)
             if meant:
                 yield workload.problem((*at, name), f"no node offers {name}", f"Write {meant}")
 
 
-RULES = (
-    Rule(
-        "rq-missing",
-        WARNING,
-        each_workload(missing),
-        summary="Container, or sidecar, without cpu or memory requests",
-        why=_PACKED,
-        fix="Set resources.requests for cpu and memory",
-        source=doc.REQUESTS,
-        once_an_object=True,
-    ),
-    Rule(
-        "rq-missing-in-jobs",
-        NOTE,
-        each_workload(missing_in_jobs),
-        summary="Container of a Job or bare pod without cpu or memory requests",
-        why=_PACKED,
-        fix="Set resources.requests for cpu and memory",
-        source=doc.REQUESTS,
-        once=True,
-        profile=RuleProfile.STRICT,
-    ),
-    Rule(
-        "rq-unknown-resource",
-        ERROR,
-        each_workload(unknown_resource),
-        summary="Request for a resource name that containers may not use",
-        why="The API server refuses containers with such names; the scheduler would ignore them.",
-        fix="Write the full name, such as nvidia.com/gpu",
-        source=f"{doc.REQUESTS}; {doc.VALIDATION}",
-    ),
-    Rule(
-        "rq-ephemeral-missing",
-        NOTE,
-        each_workload(ephemeral_missing),
-        summary="emptyDir without a request for ephemeral-storage",
-        why="The disk is not reserved: when the node runs short, the kubelet evicts pods.",
-        fix="Request ephemeral-storage",
-        source=f"{doc.REQUESTS}#local-ephemeral-storage",
-        profile=RuleProfile.STRICT,
-        once=True,
-    ),
-    Rule(
-        "rq-absurd",
-        WARNING,
-        each_workload(absurd),
-        summary="A quantity whose unit looks wrong",
-        why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
-        "that size lets nothing start. 500 of cpu are cores, which no node has.",
-        fix="Write Mi or Gi for memory, m for thousandths of a core",
-        source=f"{doc.REQUESTS}; pkg/api/pod/warnings.go (v1.36)",
-    ),
-    Rule(
-        "rq-decided-by-init",
-        WARNING,
-        each_workload(decided_by_init),
-        summary="An init container that requests many times what the pod needs afterwards",
-        why="The scheduler reserves the larger of the two for the whole life of the pod: most of it lies idle, and few "
-        "nodes, or none, have the room.",
-        fix="Lower the request of the init container, or do its work in a Job",
-        source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers",
-    ),
-    Rule(
-        "rq-misspelt",
-        WARNING,
-        each_workload(misspelt),
-        summary="A resource name that looks like a misspelt device plugin resource",
-        why="No node offers it: the pods stay Pending (Insufficient).",
-        fix="Correct the name",
-        source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
-    ),
+RQ_MISSPELT = Rule(
+    "rq-misspelt",
+    WARNING,
+    each_workload(find_misspelt_resources),
+    summary="A resource name that looks like a misspelt device plugin resource",
+    why="No node offers it: the pods stay Pending (Insufficient).",
+    fix="Correct the name",
+    source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
 )

@@ -1,4 +1,4 @@
-"""What the API server of a cluster would refuse if the manifests were applied to it.
+"""The rule that replays admission for manifests that are applied to a cluster.
 
 Upstream: pkg/kubeapiserver/options/plugins.go (v1.36).
 """
@@ -24,40 +24,53 @@ from kschedctl.lint.objects.workload import Workload
 from kschedctl.reports.admission import Admission
 from kschedctl.text.counts import counted
 
-ELSEWHERE = frozenset({"Priority"})
+PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})
 """Plugins of which rules of their own tell."""
 
 
-def refused(context: LintContext) -> Iterator[Problem]:
+def find_denied_pods(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose pods the cluster's API server would not create."""
     cluster = context.cluster
     if cluster is None or context.own:
         return
-    context.all_known(*_hidden(cluster))
-    applied = _Applied(context, cluster)
+    context.all_known(*_iter_unreadable_kinds(cluster))
+    applied = _AdmissionReplay(context, cluster)
     for workload in context.workloads:
-        if workload.subject.kind in TEMPLATES and workload.subject.document and (why := applied.refusal(workload)):
+        if workload.subject.kind in TEMPLATES and workload.subject.document and (why := applied.create_pods(workload)):
             yield workload.problem((), f"the API server would not create {why}")
 
 
-def _hidden(cluster: Cluster) -> Iterator[str]:
-    """The kinds that could not be read; files need not hold them."""
+RQ_APPLY_REFUSED = Rule(
+    "rq-apply-refused",
+    ERROR,
+    find_denied_pods,
+    summary="Pods that the API server of the cluster would not create",
+    why="Admission refuses each of them, by quotas, LimitRanges, Pod Security or a missing ServiceAccount or "
+    "RuntimeClass: the controller keeps trying and nothing starts. Checked against a cluster.",
+    fix="Change the pod template, or what the namespace allows",
+    source="pkg/kubeapiserver/options/plugins.go (v1.36)",
+)
+
+
+def _iter_unreadable_kinds(cluster: Cluster) -> Iterator[str]:
+    """Yield the kinds that could not be read from the cluster. A kind that files do not have does not count."""
     for kind in LIMITS:
         gap = cluster.gap(kind)
         if gap is not None and not gap.why.startswith((NOT_GIVEN, NOT_LISTED)):
             yield kind
 
 
-class _Applied:
-    """The workloads created one after the other, with what is left of the quotas of each namespace."""
+class _AdmissionReplay:
+    """The creation of workload after workload, each charged to the quotas of its namespace."""
 
     def __init__(self, context: LintContext, cluster: Cluster) -> None:
         self.context, self.cluster = context, cluster
-        self.left: dict[str, tuple[ResourceQuota, ...]] = {}
+        self.remaining_quotas: dict[str, tuple[ResourceQuota, ...]] = {}
 
-    def refusal(self, workload: Workload) -> str:
-        """Which of its pods are refused, and what is said to them; the others count.
+    def create_pods(self, workload: Workload) -> str:
+        """Create a workload's pods, charge them to the quotas, and return which are denied and why, or "".
 
-        Of a workload whose pods the cluster has, whether they fit quotas is not asked.
+        Quotas are not checked for workloads that already have pods in the cluster.
         """
         subject = workload.subject
         namespace = subject.namespace or DEFAULT_NAMESPACE
@@ -68,42 +81,32 @@ class _Applied:
         metadata = {**object_at(template, "metadata"), "generateName": f"{subject.name}-", "namespace": namespace}
         metadata.pop("name", None)
         manifest = {"kind": "Pod", "metadata": metadata, "spec": spec}
-        known = tuple(self.cluster.in_namespace("resource_quotas", namespace))
-        quotas = () if self.context.facts.rows_of(workload) else self.left.get(namespace, known)
-        tried = self._tried(manifest, namespace, quotas)
-        created = next((admission.object for admission in tried if admission.object is not None), None)
+        namespace_quotas = tuple(self.cluster.in_namespace("resource_quotas", namespace))
+        quotas = () if self.context.facts.rows_of(workload) else self.remaining_quotas.get(namespace, namespace_quotas)
+        outcomes_of_pod = self._replay_admission(manifest, namespace, quotas)
+        created = next((admission.object for admission in outcomes_of_pod if admission.object is not None), None)
         if created is None:
-            return f"its pods: {shorten_api_message(tried[0].message or '')}"
-        return self._counted(workload, manifest, created, quotas) if quotas else ""
+            return f"its pods: {shorten_api_message(outcomes_of_pod[0].message or '')}"
+        return self._charge_quotas(workload, manifest, created, quotas) if quotas else ""
 
-    def _counted(
+    def _charge_quotas(
         self, workload: Workload, manifest: JsonObject, created: JsonObject, quotas: tuple[ResourceQuota, ...]
     ) -> str:
+        """Charge the quotas for all pods of a workload and return how many are denied and why, or ""."""
         namespace, wanted = workload.subject.namespace or DEFAULT_NAMESPACE, workload.at_least
         bound = tuple(quota for quota in quotas if quota.status.hard)
         request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), bound)
         number = resource_quota.room(request, wanted)
-        self.left[namespace] = resource_quota.charged(request, number)
+        self.remaining_quotas[namespace] = resource_quota.charged(request, number)
         if number == wanted:
             return ""
-        said = self._tried(manifest, namespace, self.left[namespace])[0].message or ""
+        said = self._replay_admission(manifest, namespace, self.remaining_quotas[namespace])[0].message or ""
         return f"{wanted - number:,} of its {counted(wanted, 'pod')}: {shorten_api_message(said)}"
 
-    def _tried(self, manifest: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]) -> list[Admission]:
-        without = {VALIDATION, *ELSEWHERE, *not_known(self.cluster, namespace)}
+    def _replay_admission(
+        self, manifest: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]
+    ) -> list[Admission]:
+        """Return the admission outcome of one pod, without plugins that lack data or have rules of their own."""
+        without = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *not_known(self.cluster, namespace)}
         without.update(not_known_of(self.cluster, namespace, object_at(manifest, "spec")))
         return list(outcomes(self.cluster, manifest, namespace, quotas=quotas, without=without, annotated=False))
-
-
-RULES = (
-    Rule(
-        "rq-apply-refused",
-        ERROR,
-        refused,
-        summary="Pods that the API server of the cluster would not create",
-        why="Admission refuses each of them, by quotas, LimitRanges, Pod Security or a missing ServiceAccount or "
-        "RuntimeClass: the controller keeps trying and nothing starts. Checked against a cluster.",
-        fix="Change the pod template, or what the namespace allows",
-        source="pkg/kubeapiserver/options/plugins.go (v1.36)",
-    ),
-)

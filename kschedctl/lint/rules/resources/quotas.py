@@ -1,4 +1,4 @@
-"""What quotas and LimitRanges of a namespace refuse: the pods are never made.
+"""Rules about pods and claims that the quotas and LimitRanges of their namespace do not admit.
 
 Upstream: pkg/quota/v1/evaluator/core/{pods,persistent_volume_claims}.go, plugin/pkg/admission/limitranger/admission.go,
 and SetDefaults_LimitRangeItem of pkg/apis/core/v1 (v1.36).
@@ -36,21 +36,39 @@ from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.text.counts import agreeing, counted
 
 
-def lacking_for_quota(context: LintContext) -> Iterator[Problem]:
+def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
+    """Find containers without a request or limit that a quota of their namespace requires."""
     for subject, quota in context.linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
         demanded = [name for name in quota.spec.hard if name in DEMANDED]
-        for workload in () if scoped or not demanded else of_namespace(context, subject):
-            for at, said in _said(context, workload):
-                lacking = [name for name in demanded if name not in said]
-                if lacking:
-                    message = f"must specify {', '.join(lacking)}: quota {subject.name} refuses the pods"
+        for workload in () if scoped or not demanded else _iter_namespace_workloads(context, subject):
+            for at, usage in _iter_container_usage(context, workload):
+                missing = [name for name in demanded if name not in usage]
+                if missing:
+                    message = f"must specify {', '.join(missing)}: quota {subject.name} refuses the pods"
                     yield workload.problem(at, message)
 
 
-def _said(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quantities]]:
-    """What each container uses of quotas, be it by default; a pod that asks as a whole is not asked for more."""
-    pod = _changed(workload.pod, partial(_filled, limits=list(limits_for(context, workload.subject))))
+RQ_QUOTA = Rule(
+    "rq-quota",
+    WARNING,
+    find_amounts_required_by_quota,
+    summary="Containers without a request or limit that a quota in their namespace requires",
+    why="Admission refuses pods whose containers do not all have it: the controller keeps trying and nothing "
+    "starts. Checked when ResourceQuotas are among the manifests.",
+    fix="Set it, or give the namespace a LimitRange with defaults",
+    source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
+)
+
+
+def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quantities]]:
+    """Yield the path of each container with the amounts that count against quotas, defaults included.
+
+    Yields nothing for pods with resources at pod level.
+    """
+    pod = _map_containers(
+        workload.pod, partial(_apply_defaults, items=list(_iter_limit_range_items(context, workload.subject)))
+    )
     filled = (*pod.spec.containers, *pod.spec.init_containers)
     for (at, _), container in zip(workload.containers, filled, strict=True):
         if workload.spec.resources is None:
@@ -60,15 +78,15 @@ def _said(context: LintContext, workload: Workload) -> Iterator[tuple[Path, Quan
             )
 
 
-def of_namespace(context: LintContext, subject: Subject) -> Iterator[Workload]:
-    """The workloads of the namespace of an object."""
+def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
+    """Yield the linted workloads in the namespace of an object."""
     for workload in context.by_namespace.get(subject.namespace or "default", ()):
         if context.in_one_namespace(subject, workload.subject):
             yield workload
 
 
-_PODS = ("pods", "count/pods")
-_COUNTED = {
+_POD_COUNT_RESOURCES = ("pods", "count/pods")
+_COUNTED_KINDS = {
     "deployments.apps": "Deployment",
     "statefulsets.apps": "StatefulSet",
     "jobs.batch": "Job",
@@ -76,29 +94,43 @@ _COUNTED = {
     "services": "Service",
     "persistentvolumeclaims": "PersistentVolumeClaim",
 }
-"""What a quota counts, with ``count/`` before it or not -> the kind of the objects."""
-_MOST_NAMED = 3
-BOUNDS = ("min", "max", "default", "default_request", "max_limit_request_ratio")
+"""The kind that a quota counts by a resource, which may be prefixed with ``count/``."""
+_MAX_NAMED = 3
+ITEM_FIELDS = ("min", "max", "default", "default_request", "max_limit_request_ratio")
 
 
-def exceeded(context: LintContext) -> Iterator[Problem]:
+def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
+    """Find quotas that are smaller than what the workloads of their namespace request."""
     for subject, quota in context.linted(ResourceQuota):
         if quota.spec.scopes or quota.spec.scope_selector.match_expressions:
             continue
-        workloads = [w for w in of_namespace(context, subject) if w.replicas and not w.owned]
+        workloads = [w for w in _iter_namespace_workloads(context, subject) if w.replicas and not w.owned]
         for name, hard in quota.spec.hard.items():
             try:
                 bound = parse(str(hard))
-                excess = _exceeds(workloads, name, bound) or _objects(context, subject, name, bound)
+                excess = _describe_workload_excess(workloads, name, bound) or _describe_object_excess(
+                    context, subject, name, bound
+                )
             except QuantityError:  # what cannot be read is no quota
                 continue
             if excess:
                 yield subject.problem(("spec", "hard", name), f"{excess}: the quota refuses what is beyond {hard}")
 
 
-def _objects(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
-    """How the objects of a kind, or the claims for storage, exceed the quota; empty where they do not."""
-    kind = _COUNTED.get(name.removeprefix("count/"), "")
+RQ_QUOTA_EXCEEDED = Rule(
+    "rq-quota-exceeded",
+    WARNING,
+    find_exceeded_quotas,
+    summary="A quota smaller than what the workloads in its namespace request",
+    why="Admission refuses the pods that exceed it: the controller keeps trying, and replicas are missing.",
+    fix="Raise the quota, or lower replicas or requests",
+    source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
+)
+
+
+def _describe_object_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
+    """Return how the objects of a kind or the claims for storage exceed a quota, or ""."""
+    kind = _COUNTED_KINDS.get(name.removeprefix("count/"), "")
     there = [s for s in context.subjects if s.kind == kind and context.in_one_namespace(subject, s)]
     if hard < parse(len(there)):
         return f"there {agreeing(len(there), 'is', 'are')} {counted(len(there), 'object')} of kind {kind}"
@@ -106,171 +138,157 @@ def _objects(context: LintContext, subject: Subject, name: str, hard: Quantity) 
         return ""
     claims = [c for s, c in context.linted(PersistentVolumeClaim) if context.in_one_namespace(subject, s)]
     sizes = (readable(claim.spec.resources.requests).get("storage") for claim in claims)
-    asked = _sum(size for size in sizes if size is not None)
-    return f"the claims ask for {_shown(asked)}" if hard < asked else ""
+    asked = _add_up(size for size in sizes if size is not None)
+    return f"the claims ask for {_format_amount(asked)}" if hard < asked else ""
 
 
-def _exceeds(workloads: list[Workload], name: str, hard: Quantity) -> str:
-    """How the workloads together, or one alone, exceed the quota; empty where they do not."""
-    need = {workload: amount for workload in workloads if (amount := _amount(workload, name)) is not None}
-    kept = [workload for workload in need if workload.kind in SERVING or workload.kind == "Pod"]
-    least = {workload: _times(amount, workload.at_least) for workload, amount in need.items()}
-    most = {workload: _times(amount, workload.at_most) for workload, amount in need.items()}
-    together = _sum(least[workload] for workload in kept)
+def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
+    """Return how the workloads together, or one of them alone, exceed a quota, or ""."""
+    usage_per_pod = {
+        workload: amount for workload in workloads if (amount := _get_pod_usage(workload, name)) is not None
+    }
+    long_running = [workload for workload in usage_per_pod if workload.kind in SERVING or workload.kind == "Pod"]
+    least = {workload: _multiply(amount, workload.at_least) for workload, amount in usage_per_pod.items()}
+    most = {workload: _multiply(amount, workload.at_most) for workload, amount in usage_per_pod.items()}
+    together = _add_up(least[workload] for workload in long_running)
     if hard < together:
-        return f"{_ask(kept)} for {_shown(together)}"
-    if alone := [workload for workload in need if hard < most[workload]]:
-        return f"{_ask(alone[:1])} for {_shown(most[alone[0]])}"
-    if hard < (together_most := _sum(most[workload] for workload in kept)):
-        return f"{_ask(kept)} for {_shown(together_most)} at the autoscalers' maximum"
-    for workload in kept:
+        return f"{_format_askers(long_running)} for {_format_amount(together)}"
+    if alone := [workload for workload in usage_per_pod if hard < most[workload]]:
+        return f"{_format_askers(alone[:1])} for {_format_amount(most[alone[0]])}"
+    if hard < (together_most := _add_up(most[workload] for workload in long_running)):
+        return f"{_format_askers(long_running)} for {_format_amount(together_most)} at the autoscalers' maximum"
+    for workload in long_running:
         surge, unavailable = workload.surge()
-        if surge and not unavailable and hard < together.add(need[workload]):
+        if surge and not unavailable and hard < together.add(usage_per_pod[workload]):
             return f"a rollout of {workload.subject} starts a pod before an old one goes, and there is no room for it"
     return ""
 
 
-def _times(amount: Quantity, count: int) -> Quantity:
+def _multiply(amount: Quantity, count: int) -> Quantity:
+    """Return the quantity times a number."""
     return replace(amount, mantissa=amount.mantissa * count, written="")
 
 
-def _sum(amounts: Iterable[Quantity]) -> Quantity:
+def _add_up(amounts: Iterable[Quantity]) -> Quantity:
+    """Return the sum of quantities."""
     return reduce(Quantity.add, amounts, parse(0))
 
 
-def _shown(amount: Quantity) -> str:
-    """In whole mebibytes where it is bytes, and many."""
+def _format_amount(amount: Quantity) -> str:
+    """Format a quantity, large amounts of bytes in whole mebibytes."""
     if amount.format is Format.BINARY_SI and amount.value() >= 1 << 20:
         return f"{amount.value() >> 20:,} Mi"
     return str(amount)
 
 
-def _ask(workloads: list[Workload]) -> str:
+def _format_askers(workloads: list[Workload]) -> str:
+    """Return the names of the workloads with the verb, as in ``Deployment web asks``."""
     names = [str(workload.subject) for workload in workloads]
-    return f"{listed(names, _MOST_NAMED)} ask{'s' * (len(names) == 1)}"
+    return f"{listed(names, _MAX_NAMED)} ask{'s' * (len(names) == 1)}"
 
 
-def _amount(workload: Workload, name: str) -> Quantity | None:
-    """What one pod uses of a quota's resource; None where it uses none."""
-    if name in _PODS:
+def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
+    """Return what one pod of a workload uses of a quota's resource, or None."""
+    if name in _POD_COUNT_RESOURCES:
         return parse(1)
-    pod = _changed(workload.pod, _with_requests)
+    pod = _map_containers(workload.pod, _default_requests_to_limits)
     pod_level = parse_quantities(pod.spec.resources.limits) if pod.spec.resources else {}
     limits = {**aggregate_container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
     return pod_usage(compute_pod_requests(pod), limits).get(name)
 
 
-def _changed(pod: Pod, change: Callable[[Container], Container]) -> Pod:
-    """The pod with each of its containers changed."""
+def _map_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
+    """Return the pod with each of its containers changed by a function."""
     containers, init_containers = (tuple(map(change, some)) for some in (pod.spec.containers, pod.spec.init_containers))
     spec = msgspec.structs.replace(pod.spec, containers=containers, init_containers=init_containers)
     return msgspec.structs.replace(pod, spec=spec)
 
 
-def _with_requests(container: Container) -> Container:
-    """The container with the requests that it has since it has a limit."""
+def _default_requests_to_limits(container: Container) -> Container:
+    """Return the container with its limits as requests where it has none."""
     given = container.resources
     return msgspec.structs.replace(
         container, resources=ResourceRequirements({**given.limits, **given.requests}, given.limits)
     )
 
 
-def limits_for(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
-    """The items of the LimitRanges in the namespace of an object, with the LimitRange of each."""
+def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
+    """Yield each LimitRange in the namespace of an object, with each of its items."""
     for limit_range, limits in context.linted(LimitRange):
         if context.in_one_namespace(limit_range, subject):
-            yield from ((limit_range, _readable(item)) for item in limits.spec.limits)
+            yield from ((limit_range, _to_stored_item(item)) for item in limits.spec.limits)
 
 
-def limit_range(context: LintContext) -> Iterator[Problem]:
+def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
+    """Find requests, limits and claims that a LimitRange of their namespace does not admit."""
     for workload in context.workloads if context.linted(LimitRange) else ():
-        limits = list(limits_for(context, workload.subject))
-        yield from _of_workload(workload, limits)
+        limits = list(_iter_limit_range_items(context, workload.subject))
+        yield from _find_limit_range_breaches(workload, limits)
     for subject, claim in context.linted(PersistentVolumeClaim):
-        for by, item in limits_for(context, subject):
+        for by, item in _iter_limit_range_items(context, subject):
             asked = readable(claim.spec.resources.requests)
             for refusal in claim_breaches(item, asked) if item.type == "PersistentVolumeClaim" else ():
                 path = ("spec", "resources", "requests", refusal.name)
                 yield subject.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the claim")
 
 
-def _of_workload(workload: Workload, limits: list[tuple[Subject, LimitRangeItem]]) -> Iterator[Problem]:
-    pod = _changed(workload.pod, partial(_filled, limits=limits))
+RQ_LIMIT_RANGE = Rule(
+    "rq-limit-range",
+    ERROR,
+    find_amounts_outside_limit_range,
+    summary="Requests, limits or claims outside the LimitRange of their namespace",
+    why="Admission refuses the pods: the controller keeps trying and nothing starts.",
+    fix="Change the amount, or the LimitRange",
+    source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
+)
+
+
+def _find_limit_range_breaches(workload: Workload, items: list[tuple[Subject, LimitRangeItem]]) -> Iterator[Problem]:
+    """Yield a problem for each bound of the LimitRange items that the workload's containers or pods break."""
+    pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
     filled = (*pod.spec.containers, *pod.spec.init_containers)
     for (at, written), container in zip(workload.containers, filled, strict=True):
         asked, most = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
-        for by, item in limits:
-            for refusal in (*breaches(item, asked, most), *_over_default(item, written, asked)):
+        for by, item in items:
+            for refusal in (*breaches(item, asked, most), *_iter_requests_over_default_limit(item, written, asked)):
                 there = refusal.name in getattr(written.resources, refusal.part)
                 path: Path = (*at, "resources", refusal.part, refusal.name) if there else at
                 if item.type == "Container":
                     yield workload.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the pods")
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
     most = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
-    for by, item in limits:
+    for by, item in items:
         for refusal in breaches(item, compute_pod_requests(pod), most) if item.type == "Pod" else ():
             yield workload.problem(("containers",), f"{refusal.message}: LimitRange {by.name} refuses the pods")
 
 
-def _filled(container: Container, limits: list[tuple[Subject, LimitRangeItem]]) -> Container:
-    """The container as it is by default: its own limits are requests first, then come those of LimitRanges."""
+def _apply_defaults(container: Container, items: list[tuple[Subject, LimitRangeItem]]) -> Container:
+    """Return the container with default amounts: its limits as requests, then the defaults of LimitRanges."""
     given = container.resources
     most, asked = dict(given.limits), {**given.limits, **given.requests}
-    for _, item in limits:
+    for _, item in items:
         if item.type == "Container":
             most = {**item.default, **most}
             asked = {**item.default_request, **asked}
     return msgspec.structs.replace(container, resources=ResourceRequirements(asked, most))
 
 
-def _written(bounds: Resources) -> Resources:
-    """The bounds that can be read."""
-    return {name: bounds[name] for name in readable(bounds)}
+def _keep_readable(amounts: Resources) -> Resources:
+    """Return the amounts that are valid quantities."""
+    return {name: amounts[name] for name in readable(amounts)}
 
 
-def _readable(item: LimitRangeItem) -> LimitRangeItem:
-    """The bounds that can be read, as the API server stores them."""
-    bounds = {name: _written(getattr(item, name)) for name in BOUNDS}
+def _to_stored_item(item: LimitRangeItem) -> LimitRangeItem:
+    """Return the item as the API server stores it, without invalid quantities."""
+    bounds = {name: _keep_readable(getattr(item, name)) for name in ITEM_FIELDS}
     (stored_item,) = stored(LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **bounds),)))).spec.limits
     return stored_item
 
 
-def _over_default(item: LimitRangeItem, written: Container, asked: Quantities) -> Iterator[Breach]:
-    """Requests above the limit that the container gets since it has none of its own."""
+def _iter_requests_over_default_limit(item: LimitRangeItem, written: Container, asked: Quantities) -> Iterator[Breach]:
+    """Yield requests above the default limit that a container without a limit gets."""
     for name, most in parse_quantities(item.default).items():
         default = name not in written.resources.limits
         if default and name in written.resources.requests and most < asked[name]:
             message = f"request {name} is {asked[name]}, above the limit of {most} that a container without one gets"
             yield Breach("requests", name, message)
-
-
-RULES = (
-    Rule(
-        "rq-quota",
-        WARNING,
-        lacking_for_quota,
-        summary="Containers without a request or limit that a quota in their namespace requires",
-        why="Admission refuses pods whose containers do not all have it: the controller keeps trying and nothing "
-        "starts. Checked when ResourceQuotas are among the manifests.",
-        fix="Set it, or give the namespace a LimitRange with defaults",
-        source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
-    ),
-    Rule(
-        "rq-quota-exceeded",
-        WARNING,
-        exceeded,
-        summary="A quota smaller than what the workloads in its namespace request",
-        why="Admission refuses the pods that exceed it: the controller keeps trying, and replicas are missing.",
-        fix="Raise the quota, or lower replicas or requests",
-        source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
-    ),
-    Rule(
-        "rq-limit-range",
-        ERROR,
-        limit_range,
-        summary="Requests, limits or claims outside the LimitRange of their namespace",
-        why="Admission refuses the pods: the controller keeps trying and nothing starts.",
-        fix="Change the amount, or the LimitRange",
-        source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
-    ),
-)

@@ -1,1 +1,1 @@
-"""Topology spread constraints."""
+"""Rules about topology spread constraints."""

@@ -1,35 +1,49 @@
-"""Topology spread constraints that are invalid, or do not say what was meant: visible in the manifest alone."""
+"""Rules about invalid and ineffective topology spread constraints that need nothing but the manifest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kschedctl.api.admission import merge_constraint_label_keys
+from kschedctl.api.json_values import object_at
 from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
 from kschedctl.api.validation.selectors import validate_label_selector
 from kschedctl.api.validation.spread import validate_match_label_keys, validate_min_domains
 from kschedctl.lint.analysis.node_requirements import NO_LABELS
 from kschedctl.lint.analysis.placement import HARD, SOFT, pod_terms, spread_constraints
-from kschedctl.lint.fixes.safe_fixes import remove_soft_min_domains, rename_label
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.field_edits import FieldEdit, RemoveField, replace_label
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
 from kschedctl.snapshot.node_order import ZONE
 
-_MOST_COMPARED = 50
+_MAX_COMPARED = 50
 
 
-def no_selector(context: LintContext) -> Iterator[Problem]:
+def find_constraints_without_selector(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints with neither labelSelector nor matchLabelKeys."""
     for workload, path, constraint in spread_constraints(context.workloads):
         if constraint.label_selector is None and not constraint.match_label_keys:
             yield workload.problem(path, "without labelSelector the constraint counts no pods and does nothing")
 
 
-def empty_selector(context: LintContext) -> Iterator[Problem]:
+TS_NO_SELECTOR = Rule(
+    "ts-no-selector",
+    WARNING,
+    find_constraints_without_selector,
+    summary="Spread constraint without labelSelector",
+    why="A missing selector matches no pods: every domain counts 0 and the constraint never refuses a node.",
+    fix="Add labelSelector with the labels of the pods",
+    source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/pull/117025",
+)
+
+
+def find_empty_selectors(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints with an empty labelSelector, which counts all pods only since 1.38."""
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is not None and selector.selects_everything and not constraint.match_label_keys:
@@ -37,61 +51,157 @@ def empty_selector(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*path, "labelSelector"), message)
 
 
-def selector_not_self(context: LintContext) -> Iterator[Problem]:
+TS_EMPTY_SELECTOR = Rule(
+    "ts-empty-selector",
+    WARNING,
+    find_empty_selectors,
+    summary="Spread constraint with an empty labelSelector",
+    why="Up to 1.37 it counts no pods and does nothing; since 1.38 it counts all pods of the namespace.",
+    fix="Select the pods' own labels, or remove the constraint",
+    source="https://github.com/kubernetes/kubernetes/pull/141340",
+)
+
+
+def find_selectors_without_own_pods(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints whose selector does not match the workload's own pods."""
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
             continue
-        if not _elsewhere(context, workload, selector):
+        if not _find_matches_in_other_namespaces(context, workload, selector):
             message = f'selector "{selector}" does not match the pods\' own labels: they are not counted'
             yield workload.problem((*path, "labelSelector"), message)
 
 
-def cross_namespace(context: LintContext) -> Iterator[Problem]:
+TS_SELECTOR_NOT_SELF = Rule(
+    "ts-selector-not-self",
+    WARNING,
+    find_selectors_without_own_pods,
+    summary="Spread constraint whose selector does not match the pods themselves",
+    why="Pods that are not counted spread across nothing: they may all go to one domain.",
+    fix="Make labelSelector match the labels of the pod template",
+    source=f"{doc.SPREAD}#implicit-conventions",
+)
+
+
+def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints whose selector only matches pods of other namespaces."""
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
             continue
-        if others := _elsewhere(context, workload, selector):
+        if others := _find_matches_in_other_namespaces(context, workload, selector):
             message = f"it counts pods of namespace {workload.namespace} only, not those of {others[0].subject}"
             yield workload.problem((*path, "labelSelector"), message)
 
 
-def _elsewhere(context: LintContext, workload: Workload, selector: Selector) -> list[Workload]:
-    """Workloads of other namespaces that the selector matches while it matches none in its own."""
+TS_CROSS_NAMESPACE = Rule(
+    "ts-cross-namespace",
+    NOTE,
+    find_selectors_for_other_namespaces,
+    summary="Spread selector that only matches pods of other namespaces",
+    why="Only pods of the pod's own namespace count, so the constraint does nothing.",
+    fix="Use pod anti-affinity with namespaces, or put the workloads into one namespace",
+    source=f"{doc.SPREAD}#implicit-conventions",
+)
+
+
+def _find_matches_in_other_namespaces(context: LintContext, workload: Workload, selector: Selector) -> list[Workload]:
+    """Return the workloads of other namespaces that a selector matches, or [] if it matches some in its own."""
     if context.selected(workload.namespace, selector):
         return []
     return [other for namespace in context.by_namespace for other in context.selected(namespace, selector)]
 
 
-def selector_invalid(context: LintContext) -> Iterator[Problem]:
+def find_invalid_selectors(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints whose labelSelector the API server rejects."""
     for workload, path, constraint in spread_constraints(context.workloads):
         faults = validate_label_selector(constraint.label_selector, workload.at_field(*path, "labelSelector"))
         yield from workload.refused(faults)
 
 
-def wrong_key(workload: Workload) -> Iterator[Problem]:
+TS_SELECTOR_INVALID = Rule(
+    "ts-selector-invalid",
+    ERROR,
+    find_invalid_selectors,
+    summary="Spread constraint with an invalid labelSelector",
+    why="The API server refuses such pods; one that is stored already makes every attempt to schedule it fail.",
+    fix="Correct the selector",
+    source="https://github.com/kubernetes/kubernetes/issues/111791",
+)
+
+
+def find_wrong_topology_keys(workload: Workload) -> Iterator[Problem]:
+    """Find topologyKeys that look like node labels but are none."""
     keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in pod_terms(workload)]
     for i, constraint in enumerate(workload.spec.topology_spread_constraints):
         keys.append((("topologySpreadConstraints", i), constraint.topology_key))
     for path, key in keys:
         if key in NO_LABELS:
-            yield workload.problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {NO_LABELS[key]}")
+            meant = NO_LABELS[key]
+            yield workload.problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {meant}", meant)
 
 
-def min_domains_soft(context: LintContext) -> Iterator[Problem]:
+TS_WRONG_HOSTNAME_KEY = Rule(
+    "ts-wrong-hostname-key",
+    ERROR,
+    each_workload(find_wrong_topology_keys),
+    summary="topologyKey that looks like a node label but is not one",
+    why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
+    fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
+    source=doc.LABELS,
+    safe_fix=replace_label,
+)
+
+
+def find_invalid_min_domains(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints with a minDomains that the API server rejects."""
     for workload, path, constraint in spread_constraints(context.workloads):
         yield from workload.refused(validate_min_domains(constraint, workload.at_field(*path)))
 
 
-def skew_never_binds(context: LintContext) -> Iterator[Problem]:
+def _remove_soft_min_domains(problem: Problem) -> FieldEdit | None:
+    """Return the edit that removes minDomains from a ScheduleAnyway constraint, or None for any other constraint.
+
+    A minDomains below 1 in a DoNotSchedule constraint may stand for any other number, so it has no safe fix.
+    """
+    soft = object_at(problem.subject.document, *problem.path[:-1]).get("whenUnsatisfiable") == SOFT
+    return RemoveField(problem.path) if soft and problem.path[-1] == "minDomains" else None
+
+
+TS_MIN_DOMAINS_SOFT = Rule(
+    "ts-min-domains-soft",
+    ERROR,
+    find_invalid_min_domains,
+    summary="minDomains below 1, or together with ScheduleAnyway",
+    why="The API server refuses the pods.",
+    fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
+    source=f"{doc.SPREAD}; {doc.VALIDATION}",
+    safe_fix=_remove_soft_min_domains,
+)
+
+
+def find_unreachable_skews(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints whose maxSkew is not below the number of replicas."""
     for workload, path, constraint in spread_constraints(context.workloads):
         if workload.serving and constraint.max_skew >= workload.at_most:
             message = f"maxSkew {constraint.max_skew} allows all {workload.at_most} replicas in one domain"
             yield workload.problem((*path, "maxSkew"), message)
 
 
-def zone_soft_only(workload: Workload) -> Iterator[Problem]:
+TS_SKEW_NEVER_BINDS = Rule(
+    "ts-skew-never-binds",
+    NOTE,
+    find_unreachable_skews,
+    summary="maxSkew not below the number of replicas",
+    why="Such a skew cannot be exceeded: the constraint does nothing.",
+    fix="Lower maxSkew; 1 is the usual value",
+    source=doc.SPREAD,
+)
+
+
+def find_soft_zone_spread(workload: Workload) -> Iterator[Problem]:
+    """Find serving workloads whose only spread constraint by zone is ScheduleAnyway."""
     by_zone = {
         c.when_unsatisfiable: i
         for i, c in enumerate(workload.spec.topology_spread_constraints)
@@ -102,18 +212,44 @@ def zone_soft_only(workload: Workload) -> Iterator[Problem]:
         yield workload.problem(path, "spreading across zones is only a preference: all replicas may end up in one zone")
 
 
-_MOST_COMPARED = 50
+TS_ZONE_SOFT_ONLY = Rule(
+    "ts-zone-soft-only",
+    NOTE,
+    each_workload(find_soft_zone_spread),
+    summary="Spread across zones only as a preference",
+    why="ScheduleAnyway only affects scores: when room is short, all replicas may share a zone, and fail with it.",
+    fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
+    source=doc.SPREAD,
+    profile=RuleProfile.STRICT,
+    once=True,
+)
 
 
-def label_keys_invalid(context: LintContext) -> Iterator[Problem]:
+_MAX_COMPARED = 50
+
+
+def find_invalid_label_keys(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints with matchLabelKeys that the API server rejects."""
     for workload, path, constraint in spread_constraints(context.workloads):
-        labels = dict.fromkeys(_labels(workload), "")
+        labels = dict.fromkeys(_list_pod_label_keys(workload), "")
         options = context.validation_options
         created = merge_constraint_label_keys(constraint, labels) if options.selector_merge else constraint
         yield from workload.refused(validate_match_label_keys(created, workload.at_field(*path), options))
 
 
-def label_keys_missing(context: LintContext) -> Iterator[Problem]:
+TS_MLK_WITHOUT_SELECTOR = Rule(
+    "ts-mlk-without-selector",
+    ERROR,
+    find_invalid_label_keys,
+    summary="matchLabelKeys without labelSelector, or with a key that is in it or is no label",
+    why="The API server refuses the pods, where a template with the same key in both is still accepted.",
+    fix="Add a labelSelector, and leave out of it the keys in matchLabelKeys",
+    source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
+)
+
+
+def find_missing_label_keys(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints of Deployments without pod-template-hash in matchLabelKeys."""
     for workload, path, constraint in spread_constraints(context.workloads):
         if workload.kind != "Deployment" or not workload.serving or constraint.when_unsatisfiable != HARD:
             continue
@@ -123,164 +259,77 @@ def label_keys_missing(context: LintContext) -> Iterator[Problem]:
             )
 
 
-def label_key_not_on_pod(context: LintContext) -> Iterator[Problem]:
+TS_MLK_MISSING = Rule(
+    "ts-mlk-missing",
+    NOTE,
+    find_missing_label_keys,
+    summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
+    why="In a rolling update the pods of the old ReplicaSet count too; when they are gone the new ones are uneven.",
+    fix="Add matchLabelKeys: [pod-template-hash]",
+    advises=SPREAD_LABEL_KEYS,
+    source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
+)
+
+
+def find_label_keys_not_on_pods(context: LintContext) -> Iterator[Problem]:
+    """Find matchLabelKeys that the workload's pods do not have as labels."""
     for workload, path, constraint in spread_constraints(context.workloads):
         for i, key in enumerate(constraint.match_label_keys):
-            if key not in _labels(workload):
+            if key not in _list_pod_label_keys(workload):
                 yield workload.problem(
                     (*path, "matchLabelKeys", i), f"the pods have no label {key}: the key is ignored"
                 )
 
 
-def _labels(workload: Workload) -> set[str]:
-    """The keys of the labels that its pods have once they are created."""
+TS_MLK_KEY_NOT_ON_POD = Rule(
+    "ts-mlk-key-not-on-pod",
+    WARNING,
+    find_label_keys_not_on_pods,
+    summary="matchLabelKeys names a label that the pods do not have",
+    why="Such a key is silently ignored.",
+    fix="Add the label to the pod template, or correct the key",
+    source=doc.SPREAD,
+)
+
+
+def _list_pod_label_keys(workload: Workload) -> set[str]:
+    """Return the keys of the labels that the workload's pods have once they are created."""
     return {*workload.labels, *ADDED_LABELS.get(workload.kind, ())}
 
 
-def counts_others(context: LintContext) -> Iterator[Problem]:
+def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints that also count a workload which differs in one label.
+
+    Both workloads have the constraint. If they do not, ``ts-inconsistent-group`` reports it.
+    """
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is None or constraint.when_unsatisfiable != HARD or not workload.selected_by(selector):
             continue
-        told_apart = set(constraint.match_label_keys)
+        distinguishing = set(constraint.match_label_keys)
         others = context.selected_beside(workload.subject, workload.namespace, selector)
-        for other in others[:_MOST_COMPARED]:
-            differing = _differing(workload, other)
+        for other in others[:_MAX_COMPARED]:
+            differing = _list_differing_labels(workload, other)
             same = constraint in other.spec.topology_spread_constraints  # else ts-inconsistent-group speaks
-            if len(differing) == 1 and same and not told_apart & {*differing, TEMPLATE_HASH}:
+            if len(differing) == 1 and same and not distinguishing & {*differing, TEMPLATE_HASH}:
                 message = f"it counts the pods of {other.subject} too, which differ in {differing[0]} alone"
                 yield workload.problem((*path, "labelSelector"), message)
                 break
 
 
-def _differing(workload: Workload, other: Workload) -> list[str]:
-    """The labels in which two workloads of other names differ, where they have the same ones."""
+TS_COUNTS_OTHERS = Rule(
+    "ts-counts-others",
+    WARNING,
+    find_constraints_counting_other_workloads,
+    summary="Hard spread of two workloads, such as blue and green, that count each other's pods",
+    why="Where the one has its pods decides where the other may go: a rollout or a scale-down of one leaves pods "
+    "of the other Pending, or all in one domain.",
+    fix="Add the label in which they differ to labelSelector, or to matchLabelKeys",
+    source=f"{doc.SPREAD}#consistency",
+)
+
+
+def _list_differing_labels(workload: Workload, other: Workload) -> list[str]:
+    """Return the labels whose values differ, or [] unless both workloads have the same label keys."""
     alike = workload.labels.keys() == other.labels.keys() and str(workload.subject) != str(other.subject)
     return [key for key in workload.labels if workload.labels[key] != other.labels[key]] if alike else []
-
-
-RULES = (
-    Rule(
-        "ts-no-selector",
-        WARNING,
-        no_selector,
-        summary="Spread constraint without labelSelector",
-        why="A missing selector matches no pods: every domain counts 0 and the constraint never refuses a node.",
-        fix="Add labelSelector with the labels of the pods",
-        source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/pull/117025",
-    ),
-    Rule(
-        "ts-selector-not-self",
-        WARNING,
-        selector_not_self,
-        summary="Spread constraint whose selector does not match the pods themselves",
-        why="Pods that are not counted spread across nothing: they may all go to one domain.",
-        fix="Make labelSelector match the labels of the pod template",
-        source=f"{doc.SPREAD}#implicit-conventions",
-    ),
-    Rule(
-        "ts-selector-invalid",
-        ERROR,
-        selector_invalid,
-        summary="Spread constraint with an invalid labelSelector",
-        why="The API server refuses such pods; one that is stored already makes every attempt to schedule it fail.",
-        fix="Correct the selector",
-        source="https://github.com/kubernetes/kubernetes/issues/111791",
-    ),
-    Rule(
-        "ts-empty-selector",
-        WARNING,
-        empty_selector,
-        summary="Spread constraint with an empty labelSelector",
-        why="Up to 1.37 it counts no pods and does nothing; since 1.38 it counts all pods of the namespace.",
-        fix="Select the pods' own labels, or remove the constraint",
-        source="https://github.com/kubernetes/kubernetes/pull/141340",
-    ),
-    Rule(
-        "ts-wrong-hostname-key",
-        ERROR,
-        each_workload(wrong_key),
-        summary="topologyKey that looks like a node label but is not one",
-        why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
-        fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
-        source=doc.LABELS,
-        safe_fix=rename_label,
-    ),
-    Rule(
-        "ts-min-domains-soft",
-        ERROR,
-        min_domains_soft,
-        summary="minDomains below 1, or together with ScheduleAnyway",
-        why="The API server refuses the pods.",
-        fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
-        source=f"{doc.SPREAD}; {doc.VALIDATION}",
-        safe_fix=remove_soft_min_domains,
-    ),
-    Rule(
-        "ts-skew-never-binds",
-        NOTE,
-        skew_never_binds,
-        summary="maxSkew not below the number of replicas",
-        why="Such a skew cannot be exceeded: the constraint does nothing.",
-        fix="Lower maxSkew; 1 is the usual value",
-        source=doc.SPREAD,
-    ),
-    Rule(
-        "ts-zone-soft-only",
-        NOTE,
-        each_workload(zone_soft_only),
-        summary="Spread across zones only as a preference",
-        why="ScheduleAnyway only affects scores: when room is short, all replicas may share a zone, and fail with it.",
-        fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
-        source=doc.SPREAD,
-        profile=RuleProfile.STRICT,
-        once=True,
-    ),
-    Rule(
-        "ts-cross-namespace",
-        NOTE,
-        cross_namespace,
-        summary="Spread selector that only matches pods of other namespaces",
-        why="Only pods of the pod's own namespace count, so the constraint does nothing.",
-        fix="Use pod anti-affinity with namespaces, or put the workloads into one namespace",
-        source=f"{doc.SPREAD}#implicit-conventions",
-    ),
-    Rule(
-        "ts-mlk-without-selector",
-        ERROR,
-        label_keys_invalid,
-        summary="matchLabelKeys without labelSelector, or with a key that is in it or is no label",
-        why="The API server refuses the pods, where a template with the same key in both is still accepted.",
-        fix="Add a labelSelector, and leave out of it the keys in matchLabelKeys",
-        source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
-    ),
-    Rule(
-        "ts-mlk-missing",
-        NOTE,
-        label_keys_missing,
-        summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
-        why="In a rolling update the pods of the old ReplicaSet count too; when they are gone the new ones are uneven.",
-        fix="Add matchLabelKeys: [pod-template-hash]",
-        advises=SPREAD_LABEL_KEYS,
-        source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
-    ),
-    Rule(
-        "ts-mlk-key-not-on-pod",
-        WARNING,
-        label_key_not_on_pod,
-        summary="matchLabelKeys names a label that the pods do not have",
-        why="Such a key is silently ignored.",
-        fix="Add the label to the pod template, or correct the key",
-        source=doc.SPREAD,
-    ),
-    Rule(
-        "ts-counts-others",
-        WARNING,
-        counts_others,
-        summary="Hard spread of two workloads, such as blue and green, that count each other's pods",
-        why="Where the one has its pods decides where the other may go: a rollout or a scale-down of one leaves pods "
-        "of the other Pending, or all in one domain.",
-        fix="Add the label in which they differ to labelSelector, or to matchLabelKeys",
-        source=f"{doc.SPREAD}#consistency",
-    ),
-)

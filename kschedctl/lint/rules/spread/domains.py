@@ -1,4 +1,4 @@
-"""Topology spread constraints against the nodes that there are, and the domains that these make."""
+"""Rules about spread constraints and the topology domains that the nodes of the cluster form."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from kschedctl.text.counts import agreeing, counted
 
 
 class HardSpread(NamedTuple):
-    """A DoNotSchedule constraint that counts the workload's own pods.
-
-    ``eligible`` (N,): the nodes that the workload may use and that have all of its topology keys; ``counted`` (N,):
-    those whose domains the constraint counts.
-    """
+    """A DoNotSchedule constraint that counts the workload's own pods."""
 
     workload: Workload
     path: Path
     constraint: TopologySpreadConstraint
     eligible: Bools
+    """(N,) the nodes that the workload may use and that have all its topology keys."""
     counted: Bools
+    """(N,) the nodes whose domains the constraint counts."""
 
     @property
     def key(self) -> str:
+        """Return the constraint's topologyKey."""
         return self.constraint.topology_key
 
 
-def hard_spreads(context: LintContext) -> Iterator[HardSpread]:
+def iter_hard_spreads(context: LintContext) -> Iterator[HardSpread]:
+    """Yield the hard spread constraints that count their own workload's pods."""
     facts = context.facts
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
@@ -57,7 +57,8 @@ def hard_spreads(context: LintContext) -> Iterator[HardSpread]:
         yield HardSpread(workload, path, constraint, facts.eligible(workload) & labelled, counted)
 
 
-def key_on_no_node(context: LintContext) -> Iterator[Problem]:
+def find_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints whose topologyKey no eligible node has, proved by a replay."""
     for workload, path, constraint in spread_constraints(context.workloads):
         eligible = context.facts.eligible(workload)
         lacking = eligible.any() and not (eligible & context.facts.has_label(constraint.topology_key)).any()
@@ -72,7 +73,20 @@ def key_on_no_node(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*path, "topologyKey"), message)
 
 
-def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
+TS_KEY_ON_NO_NODE = Rule(
+    "ts-key-on-no-node",
+    ERROR,
+    find_keys_on_no_node,
+    summary="Hard spread on a label that no usable node has",
+    why="Nodes without the label are refused, so the pods stay Pending. Proved by replay.",
+    fix="Label the nodes, or correct topologyKey",
+    source=doc.SPREAD,
+    needs_cluster=True,
+)
+
+
+def find_keys_on_some_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints whose topologyKey some eligible nodes lack."""
     for workload, path, constraint in spread_constraints(context.workloads):
         eligible = context.facts.eligible(workload)
         without = eligible & ~context.facts.has_label(constraint.topology_key)
@@ -85,23 +99,49 @@ def key_on_some_nodes(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*path, "topologyKey"), message)
 
 
-def single_domain(context: LintContext) -> Iterator[Problem]:
-    for spread in hard_spreads(context):
+TS_KEY_ON_SOME_NODES = Rule(
+    "ts-key-on-some-nodes",
+    WARNING,
+    find_keys_on_some_nodes,
+    summary="Hard spread on a label that some usable nodes lack",
+    why="Those nodes get no such pods, however empty they are.",
+    fix="Label all nodes",
+    source=f"{doc.SPREAD}#implicit-conventions",
+    needs_cluster=True,
+)
+
+
+def find_single_domains(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints over a single domain."""
+    for spread in iter_hard_spreads(context):
         if spread.workload.serving and spread.eligible.any() and context.facts.domains(spread.key, spread.counted) == 1:
             message = f"all usable nodes are in one {spread.key}: the constraint does nothing, losing it is an outage"
             yield spread.workload.problem((*spread.path, "topologyKey"), message)
 
 
-MOST_PLACED = 50
-"""So many replicas are placed at most to prove that some find no node."""
+TS_SINGLE_DOMAIN = Rule(
+    "ts-single-domain",
+    NOTE,
+    find_single_domains,
+    summary="Hard spread with a single domain",
+    why="With one domain there is no skew, so all replicas share it unless minDomains asks for more.",
+    fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
+    source=doc.SPREAD,
+    needs_cluster=True,
+)
 
 
-def min_domains_unsatisfiable(context: LintContext) -> Iterator[Problem]:
-    for spread in hard_spreads(context):
+MAX_PLACED = 50
+"""How many replicas a replay places at most to prove that some find no node."""
+
+
+def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
+    """Find minDomains above the number of domains that leave replicas without a node, proved by a replay."""
+    for spread in iter_hard_spreads(context):
         wanted, workload = spread.constraint.min_domains or 1, spread.workload
         there = context.facts.domains(spread.key, spread.counted)
         fits = there * spread.constraint.max_skew
-        if 0 < there < wanted and fits < workload.at_most and _stuck(context, workload, fits):
+        if 0 < there < wanted and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
             message = (
                 f"minDomains {wanted}, but there are {there}: at most {fits} of {workload.at_most} "
                 "replicas are scheduled"
@@ -109,28 +149,79 @@ def min_domains_unsatisfiable(context: LintContext) -> Iterator[Problem]:
             yield workload.problem((*spread.path, "minDomains"), message)
 
 
-def tainted_domains(context: LintContext) -> Iterator[Problem]:
-    for spread in hard_spreads(context):
+TS_MIN_DOMAINS_UNSATISFIABLE = Rule(
+    "ts-min-domains-unsatisfiable",
+    ERROR,
+    find_unreachable_min_domains,
+    summary="minDomains above the number of domains",
+    why="With fewer domains the global minimum counts as 0, so each takes maxSkew pods and the rest stay Pending. "
+    "Proved by replay.",
+    fix="Lower minDomains, or add nodes in more domains",
+    source=doc.SPREAD,
+    needs_cluster=True,
+)
+
+
+def find_tainted_domains(context: LintContext) -> Iterator[Problem]:
+    """Find domains of tainted or cordoned nodes that count as empty and so keep replicas from other domains."""
+    for spread in iter_hard_spreads(context):
         if spread.constraint.node_taints_policy == "Honor":
             continue
         usable = spread.counted & context.facts.tolerated(spread.workload)
-        yield from _unreachable(context, spread, usable, "taints or cordons keep it out of", "nodeTaintsPolicy")
+        yield from _find_unusable_domains(
+            context, spread, usable, "taints or cordons keep it out of", "nodeTaintsPolicy"
+        )
 
 
-def affinity_policy(context: LintContext) -> Iterator[Problem]:
-    for spread in hard_spreads(context):
+TS_TAINTED_DOMAINS = Rule(
+    "ts-tainted-domains",
+    WARNING,
+    find_tainted_domains,
+    summary="Domains of tainted or cordoned nodes count as empty",
+    why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use hold the minimum at 0, and "
+    "replicas above maxSkew in each of the others stay Pending. Proved by replay.",
+    fix="Set nodeTaintsPolicy: Honor",
+    source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
+    needs_cluster=True,
+    advises=TAINTS_POLICY,
+)
+
+
+def find_domains_outside_affinity(context: LintContext) -> Iterator[Problem]:
+    """Find domains outside the node affinity that nodeAffinityPolicy Ignore counts as empty."""
+    for spread in iter_hard_spreads(context):
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
         usable = spread.counted & context.facts.selected(spread.workload)
-        yield from _unreachable(context, spread, usable, "node affinity keeps it out of", "nodeAffinityPolicy")
+        yield from _find_unusable_domains(
+            context, spread, usable, "node affinity keeps it out of", "nodeAffinityPolicy"
+        )
 
 
-def _unreachable(context: LintContext, spread: HardSpread, usable: Bools, why: str, field: str) -> Iterator[Problem]:
-    """Domains that count, always as empty, but that the pods cannot use: maxSkew pods in each other one, no more."""
+TS_AFFINITY_POLICY = Rule(
+    "ts-affinity-policy",
+    WARNING,
+    find_domains_outside_affinity,
+    summary="nodeAffinityPolicy Ignore counts domains that the pods cannot use",
+    why="Domains outside the node affinity hold the minimum at 0, and replicas above maxSkew in each of the others "
+    "stay Pending. Proved by replay.",
+    fix="Remove nodeAffinityPolicy: Ignore",
+    source=doc.SPREAD,
+    needs_cluster=True,
+)
+
+
+def _find_unusable_domains(
+    context: LintContext, spread: HardSpread, usable: Bools, why: str, field: str
+) -> Iterator[Problem]:
+    """Yield a problem if domains that count as empty but cannot be used leave replicas without a node.
+
+    Only maxSkew pods fit in each of the usable domains then.
+    """
     facts, workload = context.facts, spread.workload
     there, within = facts.domains(spread.key, spread.counted), facts.domains(spread.key, usable)
     fits = within * spread.constraint.max_skew
-    if 0 < within < there and fits < workload.at_most and _stuck(context, workload, fits):
+    if 0 < within < there and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
         unusable = facts.domains_without(spread.key, spread.counted, usable)
         message = (
             f"{why} {there - within} of {there} domains ({unusable}), which count as empty: at most {fits} of "
@@ -139,14 +230,15 @@ def _unreachable(context: LintContext, spread: HardSpread, usable: Bools, why: s
         yield workload.problem((*spread.path, field), message)
 
 
-def conflicting(context: LintContext) -> Iterator[Problem]:
+def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose hard constraints can be met one by one, but not together, proved by replays."""
     seen: dict[int, list[HardSpread]] = {}
-    for spread in hard_spreads(context):
+    for spread in iter_hard_spreads(context):
         seen.setdefault(id(spread.workload), []).append(spread)
     for spreads in seen.values():
         workload = spreads[0].workload
-        count = min(workload.at_most, MOST_PLACED)
-        if len(spreads) < 2 or not _uneven(context, spreads, workload.at_most):
+        count = min(workload.at_most, MAX_PLACED)
+        if len(spreads) < 2 or not _are_domains_uneven(context, spreads, workload.at_most):
             continue
         placed = context.facts.placeable(workload, count)
         alone = [replace(workload, spec=_with_constraints(workload, (s.constraint,))) for s in spreads]
@@ -158,8 +250,20 @@ def conflicting(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(("topologySpreadConstraints",), message)
 
 
-def _uneven(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
-    """Whether a domain of one constraint has too few domains of another one for its share of the replicas."""
+TS_CONFLICTING = Rule(
+    "ts-conflicting",
+    ERROR,
+    find_conflicting_constraints,
+    summary="Hard constraints that no placement of all replicas meets",
+    why="Each constraint alone can be met, but not all together, so some replicas stay Pending. Proved by replay.",
+    fix="Make one of them ScheduleAnyway, or raise a maxSkew",
+    source=f"{doc.SPREAD}#example-conflicting-topologyspreadconstraints",
+    needs_cluster=True,
+)
+
+
+def _are_domains_uneven(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
+    """Return whether a domain of one constraint has too few domains of another for its share of the replicas."""
     nodes = context.facts.view.nodes
     for outer in spreads:
         for inner in spreads:
@@ -178,86 +282,8 @@ def _with_constraints(workload: Workload, kept: tuple[TopologySpreadConstraint, 
     return msgspec.structs.replace(workload.spec, topology_spread_constraints=kept)
 
 
-def _stuck(context: LintContext, workload: Workload, fits: int) -> bool:
-    """Whether the replay too places no more than so many, and fewer than the replicas."""
-    if fits >= MOST_PLACED:
+def _is_stuck_in_replay(context: LintContext, workload: Workload, fits: int) -> bool:
+    """Return whether a replay places no more than ``fits`` replicas."""
+    if fits >= MAX_PLACED:
         return False
     return context.facts.placeable(workload, min(fits + 1, workload.at_most)) <= fits
-
-
-RULES = (
-    Rule(
-        "ts-key-on-no-node",
-        ERROR,
-        key_on_no_node,
-        summary="Hard spread on a label that no usable node has",
-        why="Nodes without the label are refused, so the pods stay Pending. Proved by replay.",
-        fix="Label the nodes, or correct topologyKey",
-        source=doc.SPREAD,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-key-on-some-nodes",
-        WARNING,
-        key_on_some_nodes,
-        summary="Hard spread on a label that some usable nodes lack",
-        why="Those nodes get no such pods, however empty they are.",
-        fix="Label all nodes",
-        source=f"{doc.SPREAD}#implicit-conventions",
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-single-domain",
-        NOTE,
-        single_domain,
-        summary="Hard spread with a single domain",
-        why="With one domain there is no skew, so all replicas share it unless minDomains asks for more.",
-        fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
-        source=doc.SPREAD,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-min-domains-unsatisfiable",
-        ERROR,
-        min_domains_unsatisfiable,
-        summary="minDomains above the number of domains",
-        why="With fewer domains the global minimum counts as 0, so each takes maxSkew pods and the rest stay Pending. "
-        "Proved by replay.",
-        fix="Lower minDomains, or add nodes in more domains",
-        source=doc.SPREAD,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-tainted-domains",
-        WARNING,
-        tainted_domains,
-        summary="Domains of tainted or cordoned nodes count as empty",
-        why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use hold the minimum at 0, and "
-        "replicas above maxSkew in each of the others stay Pending. Proved by replay.",
-        fix="Set nodeTaintsPolicy: Honor",
-        source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
-        needs_cluster=True,
-        advises=TAINTS_POLICY,
-    ),
-    Rule(
-        "ts-affinity-policy",
-        WARNING,
-        affinity_policy,
-        summary="nodeAffinityPolicy Ignore counts domains that the pods cannot use",
-        why="Domains outside the node affinity hold the minimum at 0, and replicas above maxSkew in each of the others "
-        "stay Pending. Proved by replay.",
-        fix="Remove nodeAffinityPolicy: Ignore",
-        source=doc.SPREAD,
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-conflicting",
-        ERROR,
-        conflicting,
-        summary="Hard constraints that no placement of all replicas meets",
-        why="Each constraint alone can be met, but not all together, so some replicas stay Pending. Proved by replay.",
-        fix="Make one of them ScheduleAnyway, or raise a maxSkew",
-        source=f"{doc.SPREAD}#example-conflicting-topologyspreadconstraints",
-        needs_cluster=True,
-    ),
-)

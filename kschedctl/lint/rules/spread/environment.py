@@ -1,4 +1,4 @@
-"""Topology spread and what is around it: pods that run, other workloads, labels, storage and configuration."""
+"""Rules about topology spread and what surrounds it: running pods, other workloads, storage and configuration."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import Workload, compiled
-from kschedctl.lint.rules.spread.domains import hard_spreads
+from kschedctl.lint.rules.spread.domains import iter_hard_spreads
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted
 
 _encode = msgspec.json.Encoder().encode
 
 
-def builtin_default_ineffective(context: LintContext) -> Iterator[Problem]:
+def find_nodes_without_default_spread(context: LintContext) -> Iterator[Problem]:
+    """Find nodes without hostname and zone label, which the default spread does not score."""
     facts = context.facts
     without = ~(facts.has_label(HOSTNAME) | facts.has_label(ZONE))
     if without.any() and not all(w.spec.topology_spread_constraints for w in context.workloads):
@@ -36,7 +37,20 @@ def builtin_default_ineffective(context: LintContext) -> Iterator[Problem]:
         yield first.problem(("metadata", "labels"), message)
 
 
-def default_hard_with_autoscaler(context: LintContext) -> Iterator[Problem]:
+TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
+    "ts-builtin-default-ineffective",
+    NOTE,
+    find_nodes_without_default_spread,
+    summary="Nodes that the default spread does not score",
+    why="Pods without constraints are spread by hostname and zone; nodes without both labels get no score for that.",
+    fix="Label the nodes",
+    source=f"{doc.SPREAD}#internal-default-constraints",
+    needs_cluster=True,
+)
+
+
+def find_hard_defaults_with_autoscaler(context: LintContext) -> Iterator[Problem]:
+    """Find hard default constraints in the configuration of a cluster with a Cluster Autoscaler."""
     assert context.cluster is not None
     autoscaler = any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods)
     for i, profile in enumerate(objects_at(context.cluster.configuration, "profiles")):
@@ -49,20 +63,46 @@ def default_hard_with_autoscaler(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(path, message)
 
 
-def scale_from_zero(context: LintContext) -> Iterator[Problem]:
+TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
+    "ts-default-donotschedule-with-ca",
+    WARNING,
+    find_hard_defaults_with_autoscaler,
+    summary="Hard default constraints where a Cluster Autoscaler runs",
+    why="The autoscaler simulates with its own defaults: it sees no reason to add a node, and pods stay Pending.",
+    fix="Make the default constraints ScheduleAnyway",
+    source="https://github.com/kubernetes/autoscaler/issues/3879",
+    needs_cluster=True,
+)
+
+
+def find_zones_without_nodes(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread by zone if StorageClasses name zones that have no nodes."""
     facts = context.facts
     column = facts.view.nodes.label(ZONE)
-    missing = sorted(_zones_of_storage(context) - set(column.values))
+    missing = sorted(_list_storage_zones(context) - set(column.values))
     if not missing or not column.values:
         return
-    for spread in hard_spreads(context):
+    for spread in iter_hard_spreads(context):
         if spread.key == ZONE and spread.workload.serving:
             message = f"no node is in {', '.join(missing)}, so these zones do not count until one is"
             yield spread.workload.problem((*spread.path, "topologyKey"), message)
 
 
-def _zones_of_storage(context: LintContext) -> set[str]:
-    """The zones that StorageClasses allow: they exist even without nodes."""
+TS_SCALE_FROM_ZERO = Rule(
+    "ts-scale-from-zero",
+    NOTE,
+    find_zones_without_nodes,
+    summary="Hard zone spread while a zone has no nodes",
+    why="The scheduler only knows zones of nodes that exist: a zone that could be scaled up from zero does not "
+    "count, and pods pile up in the others.",
+    fix="Set minDomains to the number of zones, so that the autoscaler is asked for the missing ones",
+    source=f"{doc.SPREAD}#known-limitations",
+    needs_cluster=True,
+)
+
+
+def _list_storage_zones(context: LintContext) -> set[str]:
+    """Return the zones that StorageClasses allow, which exist even without nodes."""
     return {
         value
         for storage_class in context.known(StorageClass)
@@ -73,7 +113,8 @@ def _zones_of_storage(context: LintContext) -> set[str]:
     }
 
 
-def inconsistent_group(context: LintContext) -> Iterator[Problem]:
+def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
+    """Find spread constraints that count pods of a workload with another constraint for the same key, or none."""
     groups: dict[tuple[str, Selector], list[Workload]] = {}
     for workload, path, constraint in spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
@@ -81,7 +122,7 @@ def inconsistent_group(context: LintContext) -> Iterator[Problem]:
             continue
         group = workload.namespace, selector
         if group not in groups:
-            groups[group] = _one_of_each(context.selected(*group), by_file=bool(context.variants))
+            groups[group] = _keep_distinct_constraints(context.selected(*group), by_file=bool(context.variants))
         for other in groups[group]:
             if not context.variants.together(workload.subject, other.subject):
                 continue
@@ -95,8 +136,19 @@ def inconsistent_group(context: LintContext) -> Iterator[Problem]:
                 break
 
 
-def _one_of_each(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
-    """The first workload with each list of constraints: what is true of it is true of the others, of its file."""
+TS_INCONSISTENT_GROUP = Rule(
+    "ts-inconsistent-group",
+    WARNING,
+    find_inconsistent_constraints,
+    summary="Pods that count each other carry different constraints",
+    why="One workload keeps the skew that the other one breaks.",
+    fix="Give both the same constraints, or narrow the selectors",
+    source=f"{doc.SPREAD}#consistency",
+)
+
+
+def _keep_distinct_constraints(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
+    """Return the first workload with each list of constraints, per file if ``by_file``."""
     first: dict[tuple[bytes, str], Workload] = {}
     for workload in workloads:
         place = workload.subject.place
@@ -105,9 +157,10 @@ def _one_of_each(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
     return list(first.values())
 
 
-def already_violated(context: LintContext) -> Iterator[Problem]:
+def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints whose maxSkew the running pods exceed."""
     facts = context.facts
-    for spread in hard_spreads(context):
+    for spread in iter_hard_spreads(context):
         selector = compiled(spread.constraint.label_selector)
         if selector is None or selector.selects_everything:  # counts none: ts-no-selector, ts-empty-selector
             continue
@@ -129,56 +182,13 @@ def already_violated(context: LintContext) -> Iterator[Problem]:
             yield spread.workload.problem(spread.path, message)
 
 
-RULES = (
-    Rule(
-        "ts-builtin-default-ineffective",
-        NOTE,
-        builtin_default_ineffective,
-        summary="Nodes that the default spread does not score",
-        why="Pods without constraints are spread by hostname and zone; nodes without both labels get no score for "
-        "that.",
-        fix="Label the nodes",
-        source=f"{doc.SPREAD}#internal-default-constraints",
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-default-donotschedule-with-ca",
-        WARNING,
-        default_hard_with_autoscaler,
-        summary="Hard default constraints where a Cluster Autoscaler runs",
-        why="The autoscaler simulates with its own defaults: it sees no reason to add a node, and pods stay Pending.",
-        fix="Make the default constraints ScheduleAnyway",
-        source="https://github.com/kubernetes/autoscaler/issues/3879",
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-scale-from-zero",
-        NOTE,
-        scale_from_zero,
-        summary="Hard zone spread while a zone has no nodes",
-        why="The scheduler only knows zones of nodes that exist: a zone that could be scaled up from zero does not "
-        "count, and pods pile up in the others.",
-        fix="Set minDomains to the number of zones, so that the autoscaler is asked for the missing ones",
-        source=f"{doc.SPREAD}#known-limitations",
-        needs_cluster=True,
-    ),
-    Rule(
-        "ts-inconsistent-group",
-        WARNING,
-        inconsistent_group,
-        summary="Pods that count each other carry different constraints",
-        why="One workload keeps the skew that the other one breaks.",
-        fix="Give both the same constraints, or narrow the selectors",
-        source=f"{doc.SPREAD}#consistency",
-    ),
-    Rule(
-        "ts-already-violated",
-        WARNING,
-        already_violated,
-        summary="Running pods exceed maxSkew",
-        why="Nothing corrects it after scale-downs or cordons, and new pods are only let into the emptiest domains.",
-        fix="Restart the workload, or let the descheduler evict the surplus",
-        source=f"{doc.SPREAD}#known-limitations",
-        needs_cluster=True,
-    ),
+TS_ALREADY_VIOLATED = Rule(
+    "ts-already-violated",
+    WARNING,
+    find_exceeded_skews,
+    summary="Running pods exceed maxSkew",
+    why="Nothing corrects it after scale-downs or cordons, and new pods are only let into the emptiest domains.",
+    fix="Restart the workload, or let the descheduler evict the surplus",
+    source=f"{doc.SPREAD}#known-limitations",
+    needs_cluster=True,
 )

@@ -1,1 +1,1 @@
-"""Volumes, claims and classes of storage."""
+"""Rules about volumes, claims and StorageClasses."""

@@ -1,4 +1,4 @@
-"""Volumes that tie pods to zones or nodes, host ports, and labels that are going away."""
+"""Rules about volumes and host ports that tie pods to zones or nodes, and about deprecated node labels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from kschedctl.api.objects import PersistentVolume, StorageClass
 from kschedctl.lint.analysis.node_requirements import DEPRECATED
 from kschedctl.lint.analysis.placement import HARD, host_ports, node_label_keys, volume_label_keys, volume_node_terms
-from kschedctl.lint.fixes.safe_fixes import rename_label
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.field_edits import replace_label
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING
@@ -29,13 +29,14 @@ ZONAL_PROVISIONERS = frozenset(
         "kubernetes.io/cinder",
     }
 )
-"""Provisioners whose volumes are in one zone."""
+"""Provisioners whose volumes exist in one zone only."""
 
 MASTER, CONTROL_PLANE = "node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"
-ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
+SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
-def immediate_multizone(context: LintContext) -> Iterator[Problem]:
+def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
+    """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones."""
     zones = context.facts.domains(ZONE, context.facts.has_label(ZONE))
     for subject, storage_class in context.linted(StorageClass):
         immediate = storage_class.volume_binding_mode in (None, "Immediate")
@@ -44,14 +45,27 @@ def immediate_multizone(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("volumeBindingMode",), message)
 
 
-def one_node_volume(context: LintContext) -> Iterator[Problem]:
+VL_IMMEDIATE_MULTIZONE = Rule(
+    "vl-immediate-multizone",
+    WARNING,
+    find_immediate_zonal_classes,
+    summary="Immediate binding of zonal volumes in a cluster of several zones",
+    why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, forever.",
+    fix="Set volumeBindingMode: WaitForFirstConsumer",
+    source=doc.STORAGE,
+    needs_cluster=True,
+)
+
+
+def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
+    """Find replicas that share a volume which one node or zone only can use."""
     volumes = {pv.metadata.name: pv for pv in context.known(PersistentVolume)}
     for workload in context.workloads:
         for i, claim in context.claims(workload):
             path: Path = ("volumes", i)
             modes = claim.spec.access_modes
-            if workload.serving and modes and all(mode in ONE_NODE for mode in modes):
-                one = "pod" if modes == (ONE_NODE[1],) else "node"
+            if workload.serving and modes and all(mode in SINGLE_NODE_MODES for mode in modes):
+                one = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
                 message = f"{workload.at_most} replicas share claim {claim.metadata.name}, which one {one} only can use"
                 yield workload.problem(path, message)
             volume = volumes.get(claim.spec.volume_name)
@@ -59,12 +73,25 @@ def one_node_volume(context: LintContext) -> Iterator[Problem]:
                 c.topology_key == ZONE and c.when_unsatisfiable == HARD
                 for c in workload.spec.topology_spread_constraints
             )
-            if volume is not None and hard and workload.serving and _in_one_zone(volume):
+            if volume is not None and hard and workload.serving and _is_in_one_zone(volume):
                 message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread across zones"
                 yield workload.problem(path, message)
 
 
-def _in_one_zone(volume: PersistentVolume) -> bool:
+VL_RWO_WITH_HARD_SPREAD = Rule(
+    "vl-rwo-with-hard-spread",
+    WARNING,
+    find_shared_single_node_volumes,
+    summary="Replicas that share a volume usable by one node or zone only",
+    why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
+    "after a drain or rollout.",
+    fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
+    source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
+)
+
+
+def _is_in_one_zone(volume: PersistentVolume) -> bool:
+    """Return whether the volume's node affinity allows exactly one zone per term."""
     terms = volume_node_terms(volume)
     return bool(terms) and all(
         any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
@@ -72,7 +99,8 @@ def _in_one_zone(volume: PersistentVolume) -> bool:
     )
 
 
-def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
+def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
+    """Find workloads with a host port and more replicas, or rollout pods, than usable nodes."""
     facts = context.facts
     for workload in context.workloads:
         taken = next(host_ports(workload), None)
@@ -92,60 +120,42 @@ def host_port_over_nodes(context: LintContext) -> Iterator[Problem]:
             yield workload.problem(taken[0], rollout if stuck else what)
 
 
-def deprecated_labels(context: LintContext) -> Iterator[Problem]:
+HP_HOSTPORT_OVER_NODES = Rule(
+    "hp-hostport-over-nodes",
+    ERROR,
+    find_more_replicas_than_hosts,
+    summary="hostPort with more replicas than usable nodes",
+    why="A host port can be used once per node; the rest stay Pending. Proved by replay with one replica on each node.",
+    fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
+    source="https://github.com/kubernetes/kubernetes/issues/91340",
+    needs_cluster=True,
+)
+
+
+def find_deprecated_labels(context: LintContext) -> Iterator[Problem]:
+    """Find deprecated node labels in workloads and PersistentVolumes."""
     for workload in context.workloads:
         for path, key in node_label_keys(workload):
             if key in DEPRECATED:
-                yield workload.problem(path, f"{key} is deprecated", f"Write {DEPRECATED[key]}")
+                successor = DEPRECATED[key]
+                yield workload.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
             elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
                 message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
-                yield workload.problem(path, message, f"Write {CONTROL_PLANE}")
+                yield workload.problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
     for subject, volume in context.linted(PersistentVolume):
         for path, key in volume_label_keys(volume):
             if key in DEPRECATED:
-                yield subject.problem(path, f"{key} is deprecated", f"Write {DEPRECATED[key]}")
+                successor = DEPRECATED[key]
+                yield subject.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
 
 
-RULES = (
-    Rule(
-        "vl-immediate-multizone",
-        WARNING,
-        immediate_multizone,
-        summary="Immediate binding of zonal volumes in a cluster of several zones",
-        why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, forever.",
-        fix="Set volumeBindingMode: WaitForFirstConsumer",
-        source=doc.STORAGE,
-        needs_cluster=True,
-    ),
-    Rule(
-        "vl-rwo-with-hard-spread",
-        WARNING,
-        one_node_volume,
-        summary="Replicas that share a volume usable by one node or zone only",
-        why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
-        "after a drain or rollout.",
-        fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
-        source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
-    ),
-    Rule(
-        "hp-hostport-over-nodes",
-        ERROR,
-        host_port_over_nodes,
-        summary="hostPort with more replicas than usable nodes",
-        why="A host port can be used once per node; the rest stay Pending. Proved by replay with one replica on each "
-        "node.",
-        fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
-        source="https://github.com/kubernetes/kubernetes/issues/91340",
-        needs_cluster=True,
-    ),
-    Rule(
-        "lb-deprecated",
-        WARNING,
-        deprecated_labels,
-        summary="Deprecated node labels",
-        why="New nodes will not have them: then nothing matches, and pods stay Pending.",
-        fix="Use the label that replaced it",
-        source=doc.LABELS,
-        safe_fix=rename_label,
-    ),
+LB_DEPRECATED = Rule(
+    "lb-deprecated",
+    WARNING,
+    find_deprecated_labels,
+    summary="Deprecated node labels",
+    why="New nodes will not have them: then nothing matches, and pods stay Pending.",
+    fix="Use the label that replaced it",
+    source=doc.LABELS,
+    safe_fix=replace_label,
 )

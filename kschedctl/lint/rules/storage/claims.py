@@ -1,4 +1,4 @@
-"""Claims, classes of storage and Services that workloads name: whether they are there, and fit how pods come and go."""
+"""Rules about claims, StorageClasses and Services that workloads name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Problem
-from kschedctl.lint.rules.storage.attachment import ONE_NODE
+from kschedctl.lint.rules.storage.attachment import SINGLE_NODE_MODES
 
 
-def missing(context: LintContext) -> Iterator[Problem]:
-    yield from _claims(context)
+def find_missing_storage(context: LintContext) -> Iterator[Problem]:
+    """Find names of claims and StorageClasses that do not exist in the cluster or the manifests."""
+    yield from _find_missing_claims(context)
     if context.all_known("StorageClass", "PersistentVolume"):
         names = {known.metadata.name for known in context.known(StorageClass)}
         names |= {known.spec.storage_class_name for known in context.known(PersistentVolume)}
@@ -24,7 +25,20 @@ def missing(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem(path, f'storageclass.storage.k8s.io "{name}" not found')
 
 
-def _claims(context: LintContext) -> Iterator[Problem]:
+VL_MISSING = Rule(
+    "vl-missing",
+    ERROR,
+    find_missing_storage,
+    summary="A claim or StorageClass that does not exist",
+    why="The pods stay Pending until it is created.",
+    fix="Create it, or correct the name",
+    source="pkg/scheduler/framework/plugins/volumebinding (v1.36)",
+    needs_cluster=True,
+)
+
+
+def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
+    """Yield a problem for each volume of a workload whose claim does not exist."""
     if not context.all_known("PersistentVolumeClaim"):
         return
     there = {(c.metadata.namespace or "default", c.metadata.name) for c in context.known(PersistentVolumeClaim)}
@@ -36,20 +50,38 @@ def _claims(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem(path, f'persistentvolumeclaim "{source.claim_name}" not found')
 
 
-def rolling(context: LintContext) -> Iterator[Problem]:
+def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]:
+    """Find workloads with one replica and a single-node volume whose update starts the new pod first."""
     for workload in context.workloads:
         surge, _ = workload.surge()
         for i, claim in context.claims(workload) if workload.at_most == 1 and surge else ():
             modes = claim.spec.access_modes
-            if modes and all(mode in ONE_NODE for mode in modes):
+            if modes and all(mode in SINGLE_NODE_MODES for mode in modes):
+                users = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
                 message = (
-                    f"claim {claim.metadata.name} is for one {'pod' if modes == (ONE_NODE[1],) else 'node'}, but an "
-                    "update starts the new pod before the old one is gone"
+                    f"claim {claim.metadata.name} is for one {users}, but an update starts the new pod before the old "
+                    "one is gone"
                 )
                 yield workload.problem(("volumes", i), message)
 
 
-def no_service(context: LintContext) -> Iterator[Problem]:
+VL_RWO_ROLLING = Rule(
+    "vl-rwo-rolling",
+    WARNING,
+    find_rollouts_that_share_a_volume,
+    summary="One replica with a single-node volume, and an update that starts the new pod first",
+    why="The new pod goes to another node, where the volume cannot be attached, and the old one stays until the "
+    "new one is ready: the update never ends.",
+    fix="Set strategy.type: Recreate, or use a StatefulSet",
+    source=f"{doc.VOLUMES}; https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#strategy",
+)
+
+
+def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem]:
+    """Find StatefulSets whose serviceName no Service has.
+
+    Without a cluster, only namespaces for which the manifests have a Service are checked.
+    """
     written = [s for s in context.subjects if s.kind == "Service"]
     there = {(s.namespace or "default", s.name) for s in written}
     if context.cluster is not None:
@@ -63,35 +95,13 @@ def no_service(context: LintContext) -> Iterator[Problem]:
             yield workload.subject.problem(("spec", "serviceName"), message)
 
 
-RULES = (
-    Rule(
-        "vl-missing",
-        ERROR,
-        missing,
-        summary="A claim or StorageClass that does not exist",
-        why="The pods stay Pending until it is created.",
-        fix="Create it, or correct the name",
-        source="pkg/scheduler/framework/plugins/volumebinding (v1.36)",
-        needs_cluster=True,
-    ),
-    Rule(
-        "vl-rwo-rolling",
-        WARNING,
-        rolling,
-        summary="One replica with a single-node volume, and an update that starts the new pod first",
-        why="The new pod goes to another node, where the volume cannot be attached, and the old one stays until the "
-        "new one is ready: the update never ends.",
-        fix="Set strategy.type: Recreate, or use a StatefulSet",
-        source=f"{doc.VOLUMES}; https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#strategy",
-    ),
-    Rule(
-        "ss-no-service",
-        WARNING,
-        no_service,
-        summary="A StatefulSet whose Service does not exist",
-        why="Its pods get no stable names, so its members do not find each other. Checked against the cluster, or "
-        "where the manifests have Services in its namespace.",
-        fix="Create a headless Service of that name, or correct serviceName",
-        source="https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#limitations",
-    ),
+SS_NO_SERVICE = Rule(
+    "ss-no-service",
+    WARNING,
+    find_stateful_sets_without_service,
+    summary="A StatefulSet whose Service does not exist",
+    why="Its pods get no stable names, so its members do not find each other. Checked against the cluster, or "
+    "where the manifests have Services in its namespace.",
+    fix="Create a headless Service of that name, or correct serviceName",
+    source="https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#limitations",
 )

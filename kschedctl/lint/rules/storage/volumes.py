@@ -1,4 +1,4 @@
-"""Volumes that the API refuses, that bind where no pod can run, or that no claim can ever be bound to.
+"""Rules about volumes that the API server rejects, that bind where no pod can run, or that no claim can be bound to.
 
 Upstream: checkVolumeSatisfyClaim in pkg/controller/volume/persistentvolume/pv_controller.go (v1.36).
 """
@@ -18,26 +18,52 @@ from kschedctl.lint.objects.amounts import readable
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-_STATIC = ("", "manual")
-"""Names of classes that are none, as upstream's own examples write them."""
+_STATIC_CLASS_NAMES = ("", "manual")
+"""Names of StorageClasses that need not exist, as upstream's examples write them."""
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
-def unpinned(context: LintContext) -> Iterator[Problem]:
+def find_local_volumes_without_affinity(context: LintContext) -> Iterator[Problem]:
+    """Find local volumes without node affinity, which the API server rejects."""
     for subject, volume in context.linted(PersistentVolume):
         if field_at(subject.document, "spec", "local") is not None and not volume_node_terms(volume):
             message = "spec.nodeAffinity: Required value: Local volume requires node affinity"
             yield subject.problem(("spec", "local"), message)
 
 
-def immediate(context: LintContext) -> Iterator[Problem]:
+VL_LOCAL_UNPINNED = Rule(
+    "vl-local-unpinned",
+    ERROR,
+    find_local_volumes_without_affinity,
+    summary="A local volume without nodeAffinity",
+    why="The API server refuses it: nothing would tell the scheduler on which node the disk is.",
+    fix="Add nodeAffinity with kubernetes.io/hostname of the node that has the disk",
+    source=f"https://kubernetes.io/docs/concepts/storage/volumes/#local; {doc.VALIDATION}",
+)
+
+
+def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
+    """Find StorageClasses without a provisioner that bind immediately."""
     for subject, storage_class in context.linted(StorageClass):
         if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
             yield subject.problem(("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer")
 
 
-def never_binds(context: LintContext) -> Iterator[Problem]:
+VL_LOCAL_IMMEDIATE = Rule(
+    "vl-local-immediate",
+    WARNING,
+    find_immediate_local_classes,
+    summary="A StorageClass of local volumes with immediate binding",
+    why="A claim is bound to some node's volume before its pod is looked at: that node may lack the room or the "
+    "labels that the pod asks for, and the pod stays Pending.",
+    fix="Set volumeBindingMode: WaitForFirstConsumer",
+    source=doc.STORAGE,
+)
+
+
+def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
+    """Find unbound claims that cannot be bound to the volume they name or to any volume of their static class."""
     volumes = context.known_items(PersistentVolume)
     for subject, claim in context.linted(PersistentVolumeClaim) if volumes else ():
         beside: list[PersistentVolume] = context.beside(subject, volumes)
@@ -45,43 +71,64 @@ def never_binds(context: LintContext) -> Iterator[Problem]:
             continue
         if name := claim.spec.volume_name:
             named = next((volume for volume in beside if volume.metadata.name == name), None)
-            if named is not None and (mismatch := _named_mismatch(subject, claim, named)) is not None:
+            if named is not None and (mismatch := _find_named_volume_mismatch(subject, claim, named)) is not None:
                 path, what = mismatch
                 yield subject.problem(path, f"volume {name} is never bound to it: {what}")
             continue
         wanted = claim.spec.storage_class_name
-        of_class = [volume for volume in beside if volume.spec.storage_class_name == wanted and _is_free(volume)]
-        mismatches = [_mismatch(claim, volume) for volume in of_class]
-        if mismatches and all(mismatches) and _is_static(context, subject, wanted) and mismatches[0] is not None:
+        of_class = [volume for volume in beside if volume.spec.storage_class_name == wanted and _is_available(volume)]
+        mismatches = [_find_mismatch(claim, volume) for volume in of_class]
+        if mismatches and all(mismatches) and _is_static_class(context, subject, wanted) and mismatches[0] is not None:
             path, what = mismatches[0]
             message = f"none of the volumes of its class fits, as {of_class[0].metadata.name}: {what}"
             yield subject.problem(path, message)
 
 
-def _is_free(volume: PersistentVolume) -> bool:
+VL_NEVER_BINDS = Rule(
+    "vl-never-binds",
+    WARNING,
+    find_unbindable_claims,
+    summary="A claim and the volume meant for it that do not match",
+    why="The claim stays Pending, and so do its pods. Checked where the claim names the volume, or where nothing "
+    "makes volumes of its class.",
+    fix="Make class, size, accessModes and volumeMode of the two agree",
+    source="pkg/controller/volume/persistentvolume/pv_controller.go (v1.36)",
+)
+
+
+def _is_available(volume: PersistentVolume) -> bool:
+    """Return whether the volume is neither bound nor reserved."""
     return volume.spec.claim_ref is None and volume.status.phase in ("", "Available")
 
 
-def _named_mismatch(
+def _find_named_volume_mismatch(
     subject: Subject, claim: PersistentVolumeClaim, volume: PersistentVolume
 ) -> tuple[Path, str] | None:
-    """(field, what is wrong) of a claim and the volume that it names; upstream compares no more once it is reserved."""
+    """Return why a claim cannot be bound to the volume that it names, or None.
+
+    Like upstream, this compares nothing else once the volume is reserved for the claim.
+    """
     reserved = volume.spec.claim_ref
     if reserved is not None:
         other = f"{reserved.namespace}/{reserved.name}"
         mine = (subject.namespace or "default", subject.name)
-        return None if (reserved.namespace or "default", reserved.name) == mine else (_NAME, f"it is kept for {other}")
+        return (
+            None
+            if (reserved.namespace or "default", reserved.name) == mine
+            else (_VOLUME_NAME, f"it is kept for {other}")
+        )
     wanted = claim.spec.storage_class_name
     if wanted is not None and wanted != volume.spec.storage_class_name:
         named = f'"{volume.spec.storage_class_name}"'
         return ("spec", "storageClassName"), f"storageClassName does not match, that of the volume is {named}"
-    return _mismatch(claim, volume)
+    return _find_mismatch(claim, volume)
 
 
-_NAME = ("spec", "volumeName")
+_VOLUME_NAME = ("spec", "volumeName")
 
 
-def _mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[Path, str] | None:
+def _find_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[Path, str] | None:
+    """Return the first field in which a claim does not match a volume, or None."""
     asked = readable(claim.spec.resources.requests).get("storage")
     capacity = readable(volume.spec.capacity).get("storage")
     if asked is not None and capacity is not None and capacity < asked:
@@ -95,18 +142,19 @@ def _mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[P
     return None
 
 
-def _is_static(context: LintContext, subject: Subject, name: str | None) -> bool:
-    """Whether nothing makes volumes of the class."""
+def _is_static_class(context: LintContext, subject: Subject, name: str | None) -> bool:
+    """Return whether nothing provisions volumes of the class."""
     classes = context.beside(subject, [i for i in context.known_items(StorageClass) if i.subject.name == name])
     if classes:
         return all(storage_class.provisioner == NO_PROVISIONER for storage_class in classes)
-    return name in _STATIC and context.all_known("StorageClass")
+    return name in _STATIC_CLASS_NAMES and context.all_known("StorageClass")
 
 
-def no_default(context: LintContext) -> Iterator[Problem]:
+def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]:
+    """Find claims without a StorageClass if no class in the same folder is the default."""
     classes, volumes = context.linted(StorageClass), context.linted(PersistentVolume)
     for subject, claim in context.linted(PersistentVolumeClaim) if classes and context.cluster is None else ():
-        near = [item for item in classes if _folder(item.subject) == _folder(subject)]
+        near = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
         beside: list[StorageClass] = context.beside(subject, near)
         named = claim.spec.storage_class_name is not None or claim.spec.volume_name
         if beside and not named and not any(map(_is_default, beside)) and not context.beside(subject, volumes):
@@ -115,53 +163,23 @@ def no_default(context: LintContext) -> Iterator[Problem]:
             yield subject.problem(("spec",), message)
 
 
-def _folder(subject: Subject) -> str:
-    """Where its file is: classes elsewhere in a repository may be those of another cluster."""
+VL_NO_DEFAULT = Rule(
+    "vl-no-default",
+    WARNING,
+    find_claims_without_default_class,
+    summary="A claim without a StorageClass, where none is the default",
+    why="No volume is provisioned: the claim and its pods stay Pending until a class is made the default. Checked "
+    "where StorageClasses are in the same folder.",
+    fix="Name a class, or annotate one with storageclass.kubernetes.io/is-default-class",
+    source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
+)
+
+
+def _get_folder(subject: Subject) -> str:
+    """Return the folder of an object's file. Classes in other folders may be for other clusters."""
     return posixpath.dirname(subject.place.file) if subject.place else ""
 
 
 def _is_default(storage_class: StorageClass) -> bool:
+    """Return whether the class is annotated as the default."""
     return any(storage_class.metadata.annotations.get(key) == "true" for key in _DEFAULT_CLASS)
-
-
-RULES = (
-    Rule(
-        "vl-local-unpinned",
-        ERROR,
-        unpinned,
-        summary="A local volume without nodeAffinity",
-        why="The API server refuses it: nothing would tell the scheduler on which node the disk is.",
-        fix="Add nodeAffinity with kubernetes.io/hostname of the node that has the disk",
-        source=f"https://kubernetes.io/docs/concepts/storage/volumes/#local; {doc.VALIDATION}",
-    ),
-    Rule(
-        "vl-local-immediate",
-        WARNING,
-        immediate,
-        summary="A StorageClass of local volumes with immediate binding",
-        why="A claim is bound to some node's volume before its pod is looked at: that node may lack the room or the "
-        "labels that the pod asks for, and the pod stays Pending.",
-        fix="Set volumeBindingMode: WaitForFirstConsumer",
-        source=doc.STORAGE,
-    ),
-    Rule(
-        "vl-never-binds",
-        WARNING,
-        never_binds,
-        summary="A claim and the volume meant for it that do not match",
-        why="The claim stays Pending, and so do its pods. Checked where the claim names the volume, or where nothing "
-        "makes volumes of its class.",
-        fix="Make class, size, accessModes and volumeMode of the two agree",
-        source="pkg/controller/volume/persistentvolume/pv_controller.go (v1.36)",
-    ),
-    Rule(
-        "vl-no-default",
-        WARNING,
-        no_default,
-        summary="A claim without a StorageClass, where none is the default",
-        why="No volume is provisioned: the claim and its pods stay Pending until a class is made the default. Checked "
-        "where StorageClasses are in the same folder.",
-        fix="Name a class, or annotate one with storageclass.kubernetes.io/is-default-class",
-        source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
-    ),
-)

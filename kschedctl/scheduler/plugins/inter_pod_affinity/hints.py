@@ -14,7 +14,7 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, labelled, listed
-from kschedctl.scheduler.plugins.helper.placed_pods import placed
+from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
@@ -38,7 +38,7 @@ def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, newer: bo
     old, new = change.old, change.new
     if newer and old is not None and new is not None and same_pod(new, info.pod):
         return True
-    if any(pod is not None and not placed(pod, promised=newer) for pod in (old, new)):
+    if any(pod is not None and not frees_room(pod, counts_nominated=newer) for pod in (old, new)):
         return False
     affinity, anti_affinity = own_terms(info)
     if new is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework.events import ChangedObject
-from kschedctl.scheduler.plugins.helper.placed_pods import placed
+from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import SpreadConstraint
 from kschedctl.snapshot.fork import same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -58,5 +58,5 @@ def _has_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]
 
 
 def _involved(pod: Pod, waiting: Pod, promised: bool, itself: bool) -> bool:
-    beside = placed(pod, promised) and pod.metadata.namespace == waiting.metadata.namespace
+    beside = frees_room(pod, promised) and pod.metadata.namespace == waiting.metadata.namespace
     return (itself and same_pod(pod, waiting)) or beside

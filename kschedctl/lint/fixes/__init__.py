@@ -1,1 +1,0 @@
-"""Corrections of what lint finds, as edits of fields."""
