@@ -184,5 +184,5 @@ def _labelled(namespace: Namespace, wanted: dict[str, str]) -> Fix:
         "operator",
         (ObjectEdit(ObjectKey.of(namespace), change),),
         LABEL,
-        commands=(kubectl.run("label", "namespace", name, *labels, "--overwrite"),),
+        commands=(kubectl.render_command("label", "namespace", name, *labels, "--overwrite"),),
     )
