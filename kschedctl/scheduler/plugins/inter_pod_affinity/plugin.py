@@ -259,13 +259,19 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         yield ClusterEventWithHint(
             POD,
             pod_events,
-            partial(hints.is_schedulable_after_pod_change, checks_both_ways=checks_both_ways, one_term_suffices=one_term_suffices),
+            partial(
+                hints.is_schedulable_after_pod_change,
+                checks_both_ways=checks_both_ways,
+                one_term_suffices=one_term_suffices,
+            ),
             hints.is_unaffected,
         )
         node_events = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
         compares_with_old_node = hints.COMPARES_WITH_OLD_NODE.at(gates.release)
         yield ClusterEventWithHint(
-            NODE, node_events, partial(hints.is_schedulable_after_node_change, compares_with_old_node=compares_with_old_node)
+            NODE,
+            node_events,
+            partial(hints.is_schedulable_after_node_change, compares_with_old_node=compares_with_old_node),
         )
 
     def _cached_score_weights(self, info: PodInfo, view: Fork) -> tuple[SparseWeights, SparseWeights]:
