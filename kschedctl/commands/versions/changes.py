@@ -72,7 +72,7 @@ OF_SEVERAL: tuple[ByVersion[object], ...] = (
     pre_checks.REACHES_SPREAD,
     pre_checks.WHILE_RESIZED,
     event_handlers.GIVES_UP_PROMISES,
-    placed.FREES_PROMISES,
+    placed.NOMINATED_PODS_FREE_ROOM,
     pod_requests.COMPARED,
     unsure_nominations.COUNTED,
 )

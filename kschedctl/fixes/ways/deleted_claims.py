@@ -20,7 +20,7 @@ from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.scheduler.plugins.helper.volumes.listers import claim_key, claim_volumes, listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import claim_key, iter_claim_volumes, listers
 
 RETAIN = "Retain"
 
@@ -46,7 +46,7 @@ def deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
     """None for a claim that a pod uses."""
     if in_use(tried, claim):
         return None
-    delete = kubectl.delete(ObjectKey.of(claim))
+    delete = kubectl.render_delete(ObjectKey.of(claim))
     name = claim.spec.volume_name
     if not name:
         return Deletion((delete,))
@@ -68,7 +68,7 @@ def retained(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdi
     if volume.spec.persistent_volume_reclaim_policy == RETAIN:
         return (), ()
     key = ObjectKey.of(volume)
-    command = kubectl.patch(key, {"spec": {"persistentVolumeReclaimPolicy": RETAIN}})
+    command = kubectl.render_patch(key, {"spec": {"persistentVolumeReclaimPolicy": RETAIN}})
     return (command,), (ObjectEdit(key, _kept),)
 
 
@@ -82,11 +82,11 @@ def in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
     gone = {key for key, edit in tried.trial.edits.items() if edit.after is None}
 
     def may(template: Pod) -> bool:
-        return template.metadata.namespace == namespace and any(claim_volumes(template))
+        return template.metadata.namespace == namespace and any(iter_claim_volumes(template))
 
     def holds(pod: Pod) -> bool:
         there = bool(pod.spec.node_name) and ObjectKey.of(pod) not in gone
-        return there and any(used == name for _, used, _ in claim_volumes(pod))
+        return there and any(used == name for _, used, _ in iter_claim_volumes(pod))
 
     return any(holds(pods[row]) for row in pods.find_rows(may).tolist())
 

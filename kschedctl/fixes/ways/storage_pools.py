@@ -54,7 +54,7 @@ def ignored(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
         (ObjectEdit(key, _without_storage_capacity),),
         IGNORE,
         f"kube-scheduler no longer looks at the free storage of {fact.driver}",
-        (kubectl.patch(key, {"spec": {"storageCapacity": False}}),),
+        (kubectl.render_patch(key, {"spec": {"storageCapacity": False}}),),
         price=Price.GUARANTEE if _has_local_volumes(tried, fact.driver) else None,
     )
 
@@ -67,7 +67,9 @@ def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     """Return whether some volume of the driver can be used on the node, but not on every node."""
     storage = listers(tried.cycle.view)
     of_driver = (v for v in storage.volumes.values() if v.spec.csi is not None and v.spec.csi.driver == driver)
-    reached = (storage.topology.reach(v.spec.node_affinity) for v in of_driver if v.spec.node_affinity is not None)
+    reached = (
+        storage.topology.reachable_rows(v.spec.node_affinity) for v in of_driver if v.spec.node_affinity is not None
+    )
     return any(tried.at in rows and len(rows) < len(tried.cycle.view.nodes) for rows in reached)
 
 

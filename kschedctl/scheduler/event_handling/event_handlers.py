@@ -103,7 +103,7 @@ class EventHandlers:
         """The slices of which a rule comes to taint other devices, or otherwise; upstream's resourceslice/tracker."""
         from kschedctl.scheduler.plugins.dynamic_resources.devices import TaintRules  # noqa: PLC0415 - behind a gate
 
-        features = Features.of(self.gates)
+        features = Features.from_gates(self.gates)
         old, new = (
             TaintRules(() if rule is None else (rule,), self.classes, features) for rule in (change.old, change.new)
         )

@@ -1,4 +1,4 @@
-"""DefaultPreemption: room made by evicting pods of lower priority."""
+"""DefaultPreemption plugin: makes room for a pod by preempting pods of lower priority."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-UNDER_WAY = "waiting for the preemption for this pod to be finished"
-GROUP_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
-HEARS_OF_PODS = ByVersion("whether DefaultPreemption asks to be told of deleted pods", (("", False), ("1.34", True)))
+PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod to be finished"
+GROUP_PREEMPTION_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
+REGISTERS_POD_EVENTS = ByVersion(
+    "whether DefaultPreemption asks to be told of deleted pods", (("", False), ("1.34", True))
+)
 
 
 class PreemptionMessage(StrEnum):
@@ -52,25 +54,28 @@ PREEMPTION_MESSAGE = ByVersion(
 
 
 class DefaultPreemptionArgs(PluginArgs, frozen=True):
-    """How many candidate nodes a preemption dry-runs at least, relative and absolute."""
+    """The minimum number of candidate nodes that a preemption dry-runs, relative and absolute."""
 
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
     def errors(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the validation errors of the arguments."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if not 0 <= percentage <= 100:
             yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")
         if absolute < 0:
             yield invalid("minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)")
         if percentage == absolute == 0:
-            both = "cannot be zero at the same time as"
-            yield invalid("minCandidateNodesPercentage", percentage, f"{both} minCandidateNodesAbsolute")
-            yield invalid("minCandidateNodesAbsolute", absolute, f"{both} minCandidateNodesPercentage")
+            not_both_zero = "cannot be zero at the same time as"
+            yield invalid("minCandidateNodesPercentage", percentage, f"{not_both_zero} minCandidateNodesAbsolute")
+            yield invalid("minCandidateNodesAbsolute", absolute, f"{not_both_zero} minCandidateNodesPercentage")
 
 
 class DefaultPreemption(PreemptionPlugin):
-    """Finds nodes where the pod would fit if pods of lower priority went, and chooses the one that costs least.
+    """Plugin that finds nodes where the pod fits if pods of lower priority are preempted.
+
+    It chooses the node whose victims cost least.
 
     Upstream: pkg/scheduler/framework/plugins/defaultpreemption (v1.36).
     """
@@ -78,7 +83,7 @@ class DefaultPreemption(PreemptionPlugin):
     name = DEFAULT_PREEMPTION
     changed = (
         SORTED_AGAIN,
-        HEARS_OF_PODS,
+        REGISTERS_POD_EVENTS,
         PREEMPTION_MESSAGE,
         *IN_PREEMPTION,
         AS_GROUPS,
@@ -94,11 +99,11 @@ class DefaultPreemption(PreemptionPlugin):
         self.args, self.topology_aware, self.workload_aware = args, topology_aware, workload_aware
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        if gates.enabled("SchedulerAsyncPreemption") and HEARS_OF_PODS.at(gates.release):
-            yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deletion)
+        if gates.enabled("SchedulerAsyncPreemption") and REGISTERS_POD_EVENTS.at(gates.release):
+            yield ClusterEventWithHint(POD, ActionType.DELETE, self._is_schedulable_after_pod_deletion)
 
-    def _after_pod_deletion(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Never: whether to try again is for the plugins to say that refused the pod."""
+    def _is_schedulable_after_pod_deletion(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return False: only the plugins that rejected the pod decide whether it is retried."""
         return False
 
     @classmethod
@@ -114,17 +119,23 @@ class DefaultPreemption(PreemptionPlugin):
         yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Holds a pod back while evictions for it are under way, which no snapshot shows, but a run of the queue."""
+        """Keep the pod out of the queue while evictions for it are in progress.
+
+        Snapshots never show such evictions. A replay of the queue does.
+        """
         if not view.preempting or preempting_as(info.pod, self.workload_aware) not in view.preempting:
             return SUCCESS
         grouped = self.workload_aware and info.spec.scheduling_group is not None
-        return Status(Code.UNRESOLVABLE, (GROUP_UNDER_WAY if grouped else UNDER_WAY,))
+        return Status(Code.UNRESOLVABLE, (GROUP_PREEMPTION_UNDER_WAY if grouped else PREEMPTION_UNDER_WAY,))
 
     def ineligible(self, cycle: Cycle) -> Ineligible | None:
-        """Why the pod may not preempt: it must not, is part of a group, or its earlier victims are still leaving."""
+        """Return why the pod may not preempt, or None if it may.
+
+        A pod may not preempt if its policy or its pod group forbids it or if its earlier victims are still terminating.
+        """
         pod, view = cycle.info.pod, cycle.view
-        if why := not_by_itself(pod, view, self.topology_aware, self.workload_aware):
-            return Ineligible(why)
+        if group_reason := not_by_itself(pod, view, self.topology_aware, self.workload_aware):
+            return Ineligible(group_reason)
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
         row = view.nodes.index.get(pod.status.nominated_node_name)
@@ -132,7 +143,7 @@ class DefaultPreemption(PreemptionPlugin):
             return None
         lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
         if any(being_preempted(view.pods.objects[position]) for position in lower):
-            return Ineligible(TERMINATING, tuple(_leaving(lower, view)))
+            return Ineligible(TERMINATING, tuple(_iter_terminating(lower, view)))
         return None
 
     def selection(self, cycle: Cycle) -> LowerPriority:
@@ -143,11 +154,12 @@ class DefaultPreemption(PreemptionPlugin):
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 
 
-def evicted_later(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
-    """Whether those that PostFilter evicts go while the scheduler does something else."""
+def are_victims_evicted_asynchronously(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
+    """Return whether the victims of PostFilter are evicted while the scheduler continues."""
     post_filter_result = outcome.results.get(DefaultPreemption.name)
     return bool(post_filter_result and post_filter_result.nominated_node) and gates.enabled("SchedulerAsyncPreemption")
 
 
-def _leaving(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
+def _iter_terminating(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
+    """Yield the positions of the pods that are being deleted."""
     return (p for p in positions if view.pods.objects[p].metadata.deletion_timestamp is not None)

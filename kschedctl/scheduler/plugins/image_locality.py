@@ -1,4 +1,4 @@
-"""ImageLocality: nodes that hold the pod's images already."""
+"""ImageLocality plugin: prefers nodes that already have the pod's images."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
 
 
 class ImageLocality(DeclaredPlugin):
-    """Prefers nodes by the bytes of the pod's images that they hold, each scaled by how widely it is spread.
+    """Plugin that prefers nodes by the size of the pod's images that they already have.
+
+    Each size is scaled by the share of nodes that have the image.
 
     Upstream: pkg/scheduler/framework/plugins/imagelocality (v1.36).
     """
@@ -61,32 +63,36 @@ class ImageLocality(DeclaredPlugin):
         return cls(gates.release)
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
+        """Return (F,) scores from 0 to 100 that grow with the bytes of images on the node.
+
+        Sizes below 23 MiB score 0, and sizes above 1000 MiB per image score 100.
+        """
         containers = (*info.spec.init_containers, *info.spec.containers)
         volumes = info.spec.volumes if self.scores_volumes else ()
         images = [c.image for c in containers] + [v.image.reference for v in volumes if v.image]
-        names = [normalized_image_name(image) for image in images]
+        names = [normalize_image_name(image) for image in images]
         states = [image_state for image_state in view.nodes.images(names) if image_state is not None]
         if not states:
             return np.zeros(len(rows), np.int64)
-        held = np.zeros(len(view.nodes), np.int64)
+        image_bytes = np.zeros(len(view.nodes), np.int64)
         for image_state in states:
-            held[image_state.rows] += int(float(image_state.size) * (len(image_state.rows) / len(view.nodes)))
-        most = MAX_CONTAINER_THRESHOLD * (len(images) if self.bounded_by_volumes else len(containers))
-        bounded = np.minimum(np.maximum(held[rows], MIN_THRESHOLD), max(most, MIN_THRESHOLD))
-        return MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) // (most - MIN_THRESHOLD)
+            image_bytes[image_state.rows] += int(float(image_state.size) * (len(image_state.rows) / len(view.nodes)))
+        max_threshold = MAX_CONTAINER_THRESHOLD * (len(images) if self.bounded_by_volumes else len(containers))
+        bounded = np.minimum(np.maximum(image_bytes[rows], MIN_THRESHOLD), max(max_threshold, MIN_THRESHOLD))
+        return MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) // (max_threshold - MIN_THRESHOLD)
 
     def normalize(self, state: None, scores: Scores) -> Scores:
         return scores
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         containers = (*info.spec.containers, *info.spec.init_containers)
-        return {"images": sorted({normalized_image_name(container.image) for container in containers})}
+        return {"images": sorted({normalize_image_name(container.image) for container in containers})}
 
 
-def normalized_image_name(name: str) -> str:
-    """With the tag ``latest`` where there is none.
+def normalize_image_name(name: str) -> str:
+    """Return the image name with the tag `latest` added if it has no tag.
 
-    >>> normalized_image_name("registry:5000/web"), normalized_image_name("web:1")
+    >>> normalize_image_name("registry:5000/web"), normalize_image_name("web:1")
     ('registry:5000/web:latest', 'web:1')
     """
     return f"{name}:latest" if name.rfind(":") <= name.rfind("/") else name

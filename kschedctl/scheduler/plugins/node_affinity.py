@@ -1,4 +1,4 @@
-"""NodeAffinity: node selectors and node affinity of the pod, and those that the profile adds."""
+"""NodeAffinity plugin: rejects and scores nodes by the pod's node selector and node affinity and by the profile's."""
 
 from __future__ import annotations
 
@@ -64,70 +64,86 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
-TERMS_TOLD = 3
-SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
+MAX_TERMS_SHOWN = 3
+OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
 
 class NodeAffinityUnmet(Fact, frozen=True):
-    """What the node lacks of the pod's nodeSelector; where it lacks nothing of that, of each of its required terms."""
+    """The requirements of the pod's nodeSelector or, if that matches, of its required terms that the node does not
+    meet.
+    """
 
     selector: tuple[Wanted, ...] = ()
+    """The labels of the nodeSelector that the node lacks."""
     terms: tuple[tuple[Wanted, ...], ...] = ()
+    """The unmet requirements of each required term."""
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).words()
         'disk=ssd wanted, hdd found; gpu=yes wanted, no such label found'
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a", "b"), "c"), Wanted("pool", "Exists")),)).words()
         'zone In [a, b] wanted, c found and pool Exists wanted, no such label found'
         """
         if self.selector:
-            return "; ".join(f"{unmet.key}={unmet.values[0]} wanted, {unmet.label()} found" for unmet in self.selector)
-        unmet = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
-        more = f"; or {_more_terms(len(unmet) - TERMS_TOLD)}" if len(unmet) > TERMS_TOLD else ""
-        sentence = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
-        return f"{sentence}{more}" if sentence else "no required node affinity term can match"
+            return "; ".join(
+                f"{unmet_terms.key}={unmet_terms.values[0]} wanted, {unmet_terms.label()} found"
+                for unmet_terms in self.selector
+            )
+        unmet_terms = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
+        remainder = (
+            f"; or {_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN)}"
+            if len(unmet_terms) > MAX_TERMS_SHOWN
+            else ""
+        )
+        sentence = "; or ".join(filter(None, unmet_terms[:MAX_TERMS_SHOWN]))
+        return f"{sentence}{remainder}" if sentence else "no required node affinity term can match"
 
     def demands(self) -> tuple[Demand, ...]:
-        """Each label of the nodeSelector; of the terms a label of which all of them want some values.
+        """Return the labels of the nodeSelector, or the labels of which all required terms want some value.
 
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",)),), (Wanted("zone", "In", ("b",)),))).demands()
         (Demand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
         """
         if self.selector:
             return tuple(Demand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
-        wanted = [{unmet.key: unmet.values for unmet in term if unmet.operator == "In"} for term in self.terms]
-        keys = (
-            key for key in dict.fromkeys(key for term in wanted for key in term) if all(key in term for term in wanted)
+        values_by_key = [{unmet.key: unmet.values for unmet in term if unmet.operator == "In"} for term in self.terms]
+        common_keys = (
+            [key for key in values_by_key[0] if all(key in term for term in values_by_key)] if self.terms else []
         )
         return tuple(
-            Demand("its node affinity", key, tuple(value for term in wanted for value in term[key])) for key in keys
+            Demand("its node affinity", key, tuple(value for term in values_by_key for value in term[key]))
+            for key in common_keys
         )
 
 
 class NodeAffinityArgs(PluginArgs, frozen=True):
-    """A node affinity that every pod of the profile has besides its own."""
+    """A node affinity that every pod of the profile has in addition to its own."""
 
     naming: ClassVar[Mapping[str, Naming]] = {"addedAffinity": NodeAffinityTerms}
     added_affinity: NodeAffinityTerms | None = None
 
     def errors(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the validation errors of the added affinity."""
         affinity, path = self.added_affinity or NodeAffinityTerms(), "addedAffinity"
         if required_terms := affinity.required_during_scheduling_ignored_during_execution:
-            at = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
-            for term in compile_node_selector(required_terms, at).terms:
+            field_path = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
+            for term in compile_node_selector(required_terms, field_path).terms:
                 yield from term.errors
-        at = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
+        field_path = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
         try:
-            compile_preferred_terms(affinity.preferred_during_scheduling_ignored_during_execution, at)
+            compile_preferred_terms(affinity.preferred_during_scheduling_ignored_during_execution, field_path)
         except NodeSelectorError as error:
             yield error.what
 
 
 class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms]):
-    """Rejects nodes that the required terms do not match, prefers those with the largest sum of matching weights.
+    """Plugin that rejects nodes that the required terms of node affinity do not match.
 
-    Upstream: pkg/scheduler/framework/plugins/nodeaffinity (v1.36). ``added`` is the profile's addedAffinity.
+    Its scores prefer nodes with the largest sum of weights of matching preferred terms.
+
+    Upstream: pkg/scheduler/framework/plugins/nodeaffinity (v1.36). `added` is the profile's addedAffinity.
     """
 
     name = "NodeAffinity"
@@ -150,27 +166,32 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         return cls(args.added_affinity)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RequiredNodeAffinity]:
+        """Compile the required terms, and narrow the nodes to those that the terms name."""
         terms = _required_terms(info.spec)
         if terms is None and self.added_required is None and not info.spec.node_selector:
             return PRE_FILTER_SKIP
         state = compile_required_node_affinity(info.spec)
-        names = _named_nodes(terms) if terms else None
-        if names is not None and not names:
+        node_names = _find_named_nodes(terms) if terms else None
+        if node_names is not None and not node_names:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_CONFLICT,)))
-        return PreFilterResult(node_names=names, state=state)
+        return PreFilterResult(node_names=node_names, state=state)
 
     def filter(
         self, info: PodInfo, view: Fork, state: RequiredNodeAffinity | None, delta: Delta
     ) -> Iterator[Rejection]:
-        enforced = np.ones(len(view.nodes), np.bool_)
+        """Yield rejections of the nodes that the profile's or the pod's required terms do not match."""
+        matches_profile = np.ones(len(view.nodes), np.bool_)
         if self.added_required is not None:
-            enforced = matching(view.nodes, self.added_required)
-            yield Rejection(~enforced, Code.UNRESOLVABLE, REASON_ENFORCED)
+            matches_profile = matching(view.nodes, self.added_required)
+            yield Rejection(~matches_profile, Code.UNRESOLVABLE, REASON_ENFORCED)
         required = state if state is not None else compile_required_node_affinity(info.spec)
-        matched = allowed(view.nodes, required)
-        yield Rejection(enforced & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _unmet(info.spec, view, row))
+        matches_pod = allowed(view.nodes, required)
+        yield Rejection(
+            matches_profile & ~matches_pod, Code.UNRESOLVABLE, REASON, lambda row: _find_unmet(info.spec, view, row)
+        )
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[CompiledPreferredTerms]:
+        """Compile the preferred terms, or skip Score if there are none."""
         preferred = _preferred_terms(info.spec)
         if not preferred and self.added_preferred is None:
             return PRE_SCORE_SKIP
@@ -180,6 +201,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             raise PluginError(str(error)) from None
 
     def score(self, info: PodInfo, view: Fork, state: CompiledPreferredTerms | None, rows: Rows) -> Scores:
+        """Return (F,) the sum of the weights of the preferred terms that match each node."""
         if state is None:
             state = self.pre_score(info, view, rows).state
         total = np.zeros(len(rows), np.int64)
@@ -193,50 +215,53 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, node_hint(self._after_node_change, gates))
+        yield ClusterEventWithHint(NODE, actions, node_hint(self._is_schedulable_after_node_change, gates))
 
-    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """A node that the pod's terms match, and that is new or was not matched."""
+    def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the terms match the node now and the node is new or was not matched before."""
         node: Node = change.new
         if self.added_required is not None and not _matches(self.added_required, node):
             return False
-        wanted = compile_required_node_affinity(info.spec)
-        return _matches(wanted, node) and (change.old is None or not _matches(wanted, change.old))
+        required = compile_required_node_affinity(info.spec)
+        return _matches(required, node) and (change.old is None or not _matches(required, change.old))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        wanted = _demanded(info, self.added_required is not None)
+        """Yield the changes that move a rejected pod back to the queue, in words."""
+        demands = _describe_demands(info, self.added_required is not None)
         if changed_as_new(gates):
-            yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that has {wanted}")
+            yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that has {demands}")
             return
-        yield WakeTrigger(NODE, ADD, f"a node is added with {wanted}")
-        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match gets {wanted}")
+        yield WakeTrigger(NODE, ADD, f"a node is added with {demands}")
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match gets {demands}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         affinity = info.spec.affinity.node_affinity if info.spec.affinity else None
-        return {"nodeAffinity": affinity and _signed(affinity), "nodeSelector": info.spec.node_selector}
+        return {"nodeAffinity": affinity and _sign_affinity(affinity), "nodeSelector": info.spec.node_selector}
 
 
-def _matches(wanted: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> bool:
-    """Raises PluginError for terms that cannot be parsed."""
+def _matches(terms: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> bool:
+    """Return whether the terms match the node. Raises PluginError for terms that cannot be parsed."""
     try:
-        return wanted.match(node.metadata.labels, node.metadata.name)
+        return terms.match(node.metadata.labels, node.metadata.name)
     except NodeSelectorError as error:
         raise PluginError(str(error)) from None
 
 
 def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
+    """Return the required terms of the pod's node affinity, or None if it has none."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     return None if required is None else required.node_selector_terms
 
 
 def _preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
+    """Return the preferred terms of the pod's node affinity."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     return node_affinity.preferred_during_scheduling_ignored_during_execution if node_affinity else ()
 
 
-def _named_nodes(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
-    """The nodes that the terms allow by name; None when some term does not speak of names."""
+def _find_named_nodes(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
+    """Return the node names that the terms allow, or None if some term does not select by name."""
     names: set[str] = set()
     for term in terms:
         fields = [set(f.values or ()) for f in term.match_fields if f.key == NAME_FIELD and f.operator == "In"]
@@ -246,7 +271,8 @@ def _named_nodes(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _unmet(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
+def _find_unmet(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
+    """Return what the node lacks of the nodeSelector or, if nothing, of the required terms."""
     labels = view.nodes.objects[row].metadata.labels
     selector = tuple(
         Wanted(key, "In", (value,), labels.get(key))
@@ -256,75 +282,81 @@ def _unmet(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
     if selector:
         return NodeAffinityUnmet(selector)
     terms = _required_terms(spec) or ()
-    return NodeAffinityUnmet(terms=tuple(tuple(_unmet_by(term, labels, view.nodes.names[row])) for term in terms))
+    return NodeAffinityUnmet(
+        terms=tuple(tuple(_iter_unmet_requirements(term, labels, view.nodes.names[row])) for term in terms)
+    )
 
 
-def _unmet_by(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterator[Wanted]:
-    """What a term wants that a node has not."""
-    for wanted in term.match_expressions:
-        selector, errors = compile_requirements((wanted,), "")
+def _iter_unmet_requirements(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterator[Wanted]:
+    """Yield the requirements of the term that the node does not meet."""
+    for requirement in term.match_expressions:
+        selector, errors = compile_requirements((requirement,), "")
         if errors or not selector.matches(labels):
-            yield Wanted(wanted.key, wanted.operator, wanted.values or (), labels.get(wanted.key))
-    for wanted in term.match_fields:
-        alone = compile_node_selector(NodeSelector((NodeSelectorTerm(match_fields=(wanted,)),)))
-        if not any(term.matches({}, name) for term in alone.terms):  # a faulty one matches nothing
-            yield Wanted(wanted.key, wanted.operator, wanted.values or (), name, field=True)
+            yield Wanted(requirement.key, requirement.operator, requirement.values or (), labels.get(requirement.key))
+    for requirement in term.match_fields:
+        single_field = compile_node_selector(NodeSelector((NodeSelectorTerm(match_fields=(requirement,)),)))
+        if not any(term.matches({}, name) for term in single_field.terms):  # a faulty one matches nothing
+            yield Wanted(requirement.key, requirement.operator, requirement.values or (), name, field=True)
 
 
-def _signed(affinity: NodeAffinityTerms) -> tuple[list[str], list[str]]:
-    """The required and the preferred terms, in no order."""
+def _sign_affinity(affinity: NodeAffinityTerms) -> tuple[list[str], list[str]]:
+    """Return the required and the preferred terms as strings, in an order that does not depend on theirs."""
     required = affinity.required_during_scheduling_ignored_during_execution
     terms = required.node_selector_terms if required else ()
     weighted = affinity.preferred_during_scheduling_ignored_during_execution
-    preferred = sorted(encode((term.weight, _term(term.preference))).decode() for term in weighted)
-    return sorted(encode(_term(term)).decode() for term in terms), preferred
+    preferred = sorted(encode((term.weight, _sign_term(term.preference))).decode() for term in weighted)
+    return sorted(encode(_sign_term(term)).decode() for term in terms), preferred
 
 
-def _term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
-    return _requirements(term.match_expressions), _requirements(term.match_fields)
+def _sign_term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
+    """Return the requirements of a term, in an order that does not depend on theirs."""
+    return _sign_requirements(term.match_expressions), _sign_requirements(term.match_fields)
 
 
-def _requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
+def _sign_requirements(requirements: Iterable[SelectorRequirement]) -> list[str]:
+    """Return the requirements as sorted strings."""
     return sorted(
         encode((requirement.key, requirement.operator, sorted(requirement.values or ()))).decode()
         for requirement in requirements
     )
 
 
-def _demanded(info: PodInfo, added: bool) -> str:
-    """What the pod demands of its node: labels, and one of several terms.
+def _describe_demands(info: PodInfo, has_added_affinity: bool) -> str:
+    """Return in words which labels and terms the pod demands of its node.
 
-    The profile's own demands are told without their terms.
+    The profile's addedAffinity is mentioned without its terms.
     """
     spec = info.spec
     parts = [f"label {key}={value}" for key, value in spec.node_selector.items()]
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     if required is not None:
-        terms = [_term_in_words(term) for term in required.node_selector_terms]
-        more = [_more_terms(len(terms) - TERMS_TOLD)] if len(terms) > TERMS_TOLD else []
-        parts.append(listed([*filter(None, terms[:TERMS_TOLD]), *more], "or") or "what no node can have")
-    if added:
+        terms = [_describe_term(term) for term in required.node_selector_terms]
+        remainder = [_describe_omitted_terms(len(terms) - MAX_TERMS_SHOWN)] if len(terms) > MAX_TERMS_SHOWN else []
+        parts.append(listed([*filter(None, terms[:MAX_TERMS_SHOWN]), *remainder], "or") or "what no node can have")
+    if has_added_affinity:
         parts.append("what the profile's addedAffinity requires")
     return listed(parts)
 
 
-def _term_in_words(term: NodeSelectorTerm) -> str:
-    expressions = (f"label {_in_words(expression)}" for expression in term.match_expressions)
-    fields = (_in_words(match_field) for match_field in term.match_fields)
+def _describe_term(term: NodeSelectorTerm) -> str:
+    """Return the requirements of a term in words."""
+    expressions = (f"label {_describe_requirement(expression)}" for expression in term.match_expressions)
+    fields = (_describe_requirement(match_field) for match_field in term.match_fields)
     return " and ".join((*expressions, *fields))
 
 
-def _in_words(wanted: SelectorRequirement) -> str:
-    values = wanted.values or ()
-    if wanted.operator == "In" and len(values) == 1:
-        return f"{wanted.key}={values[0]}"
-    if wanted.operator in ("Gt", "Lt"):
-        return f"{wanted.key} {SYMBOLS[wanted.operator]} {', '.join(values)}"
+def _describe_requirement(requirement: SelectorRequirement) -> str:
+    """Return a requirement in words."""
+    values = requirement.values or ()
+    if requirement.operator == "In" and len(values) == 1:
+        return f"{requirement.key}={values[0]}"
+    if requirement.operator in ("Gt", "Lt"):
+        return f"{requirement.key} {OPERATOR_SYMBOLS[requirement.operator]} {', '.join(values)}"
     listed_values = f" ({', '.join(values)})" if values else ""
-    return f"{wanted.key} {SYMBOLS.get(wanted.operator, wanted.operator)}{listed_values}"
+    return f"{requirement.key} {OPERATOR_SYMBOLS.get(requirement.operator, requirement.operator)}{listed_values}"
 
 
-def _more_terms(number: int) -> str:
+def _describe_omitted_terms(number: int) -> str:
     """Return how many terms a sentence leaves out, as alternatives to the terms that it shows."""
     return "another term" if number == 1 else f"one of {number:,} more terms"

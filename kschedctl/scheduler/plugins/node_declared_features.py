@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: features of the kubelet that the pod relies on."""
+"""NodeDeclaredFeatures plugin: rejects nodes whose kubelet does not declare the features that the pod requires."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 RESTART_ALL, HOST_NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 MOUNT_OPTIONS = "VolumeBindMountOptions"
-"""Needed by pods with bindMountOptions, which are not read: without the gate, alpha in 1.37, no pod has any."""
+"""Needed by pods with bindMountOptions. These are not read, because without the gate (alpha in 1.37) no pod has any."""
 REASON = ByVersion(
     "the reason for features that a node does not declare",
     (
@@ -40,7 +40,7 @@ REASON = ByVersion(
 )
 
 
-INFERRED: ByVersion[frozenset[str]] = ByVersion(
+INFERRED_FEATURES: ByVersion[frozenset[str]] = ByVersion(
     "the features that a pod's spec may need",
     (
         ("", frozenset({RESTART_ALL})),
@@ -61,7 +61,7 @@ class FeaturesNotDeclared(Fact, frozen=True):
 
 
 class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
-    """Rejects nodes that do not declare a feature which the pod's spec needs.
+    """Plugin that rejects nodes that do not declare a feature that the pod's spec requires.
 
     Upstream: pkg/scheduler/framework/plugins/nodedeclaredfeatures and component-helpers/nodedeclaredfeatures (v1.36).
     """
@@ -70,7 +70,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
     facts = (FeaturesNotDeclared,)
     changed = (
         REASON,
-        INFERRED,
+        INFERRED_FEATURES,
     )
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     gate = "NodeDeclaredFeatures"
@@ -79,62 +79,68 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 
     def __init__(self, enabled: bool, version: KubeVersion = VERIFIED) -> None:
         self.enabled, self.reason = enabled, REASON.at(version)
-        self.inferred = INFERRED.at(version)
+        self.inferred_features = INFERRED_FEATURES.at(version)
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.enabled("NodeDeclaredFeatures"), gates.release)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[frozenset[str]]:
-        needed = required_features(info.spec) & self.inferred
-        return PreFilterResult(state=needed) if self.enabled and needed else PRE_FILTER_SKIP
+        """Collect the features that the pod requires, or skip Filter if there are none."""
+        required = required_features(info.spec) & self.inferred_features
+        return PreFilterResult(state=required) if self.enabled and required else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Fork, state: frozenset[str] | None, delta: Delta) -> Iterator[Rejection]:
+        """Yield a rejection for each reason, with the nodes that lack required features."""
         if not self.enabled:
             return
-        needed = required_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
-        declared, which = view.nodes.declared_features
-        lacking = [tuple(sorted(needed - set(features))) for features in declared]
-        reasons = [self.reason.format(", ".join(missing)) if missing else "" for missing in lacking]
+        required = required_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
+        feature_sets, set_of_node = view.nodes.declared_features
+        missing_features = [tuple(sorted(required - set(features))) for features in feature_sets]
+        reasons = [self.reason.format(", ".join(missing)) if missing else "" for missing in missing_features]
         for reason in dict.fromkeys(filter(None, reasons)):
-            refused = np.array([text == reason for text in reasons], np.bool_)[which]
-            yield Rejection(refused, Code.UNRESOLVABLE, reason, lambda row: FeaturesNotDeclared(lacking[which[row]]))
+            rejected = np.array([text == reason for text in reasons], np.bool_)[set_of_node]
+            yield Rejection(
+                rejected, Code.UNRESOLVABLE, reason, lambda row: FeaturesNotDeclared(missing_features[set_of_node[row]])
+            )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
         if self.enabled:
             actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
-            yield ClusterEventWithHint(NODE, actions, self._after_node_change)
-            yield ClusterEventWithHint(POD, ActionType.UPDATE, self._after_pod_update)
+            yield ClusterEventWithHint(NODE, actions, self._is_schedulable_after_node_change)
+            yield ClusterEventWithHint(POD, ActionType.UPDATE, self._is_schedulable_after_pod_update)
 
-    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """A node that is new or declares other features."""
+    def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the node is new or declares different features than before."""
         return change.old is None or change.differs("status", "declared_features")
 
-    def _after_pod_update(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """The pod itself, when it comes to need other features."""
+    def _is_schedulable_after_pod_update(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the pod itself was updated and now requires different features."""
         if not same_pod(change.new, info.pod):
             return False
-        old, new = (required_features(pod.spec) & self.inferred for pod in (change.old, change.new))
+        old, new = (required_features(pod.spec) & self.inferred_features for pod in (change.old, change.new))
         return old != new
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        needed = listed(sorted(required_features(info.spec) & self.inferred)) or "what the pod needs"
-        yield WakeTrigger(NODE, ADD, f"a node is added (the pod needs one that declares {needed})")
+        """Yield the changes that move a rejected pod back to the queue, in words."""
+        required = listed(sorted(required_features(info.spec) & self.inferred_features)) or "what the pod needs"
+        yield WakeTrigger(NODE, ADD, f"a node is added (the pod needs one that declares {required})")
         yield WakeTrigger(
-            NODE, ActionType.UPDATE_NODE_DECLARED_FEATURE, f"a node declares other features (needed: {needed})"
+            NODE, ActionType.UPDATE_NODE_DECLARED_FEATURE, f"a node declares other features (needed: {required})"
         )
         yield WakeTrigger(POD, UPDATE, "the features that the pod needs change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        return {"features": sorted(required_features(info.spec) & self.inferred)}
+        return {"features": sorted(required_features(info.spec) & self.inferred_features)}
 
 
 def required_features(spec: PodSpec) -> frozenset[str]:
-    """The features that a pod cannot be started without, as far as any version knows."""
-    needed = set()
+    """Return the features that the kubelet must declare to run the pod, in any supported version."""
+    required = set()
     rules = (rule for c in (*spec.containers, *spec.init_containers) for rule in c.restart_policy_rules)
     if any(rule.action == "RestartAllContainers" for rule in rules):
-        needed.add(RESTART_ALL)
+        required.add(RESTART_ALL)
     if spec.host_network and spec.host_users is False:
-        needed.add(HOST_NETWORK)
-    return frozenset(needed)
+        required.add(HOST_NETWORK)
+    return frozenset(required)

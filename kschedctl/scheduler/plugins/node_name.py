@@ -1,4 +1,4 @@
-"""NodeName: the node that a pod names itself."""
+"""NodeName plugin: rejects every node except the one in the pod's spec.nodeName."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AnotherNodeNamed(Fact, frozen=True):
 
 
 class NodeName(DeclaredPlugin):
-    """Rejects all nodes but the one in the pod's spec.nodeName, when that is set.
+    """Plugin that rejects all nodes except the one in the pod's spec.nodeName, if it is set.
 
     Upstream: pkg/scheduler/framework/plugins/nodename (v1.36).
     """
@@ -41,12 +41,13 @@ class NodeName(DeclaredPlugin):
     reads = Reads.NODES
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        wanted = info.spec.node_name
-        if wanted:
+        """Yield a rejection of all nodes except the requested one."""
+        node_name = info.spec.node_name
+        if node_name:
             others = np.ones(len(view.nodes), np.bool_)
-            if wanted in view.nodes.index:
-                others[view.nodes.index[wanted]] = False
-            yield Rejection(others, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(wanted))
+            if node_name in view.nodes.index:
+                others[view.nodes.index[node_name]] = False
+            yield Rejection(others, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(node_name))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))

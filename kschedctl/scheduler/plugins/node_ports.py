@@ -1,4 +1,4 @@
-"""NodePorts: host ports that another pod of the node holds."""
+"""NodePorts plugin: rejects nodes where another pod uses a host port that the pod requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, listed
-from kschedctl.scheduler.plugins.helper.placed_pods import FREES_PROMISES, placed
+from kschedctl.scheduler.plugins.helper.placed_pods import NOMINATED_PODS_FREE_ROOM, frees_room
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo
@@ -37,15 +37,17 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 
 
 class HostPortHeld(Fact, frozen=True):
-    """A port that the pod wants is held by another one; nothing is known of one that only a nominated pod holds."""
+    """A requested host port that another pod uses. All fields are empty if only a nominated pod uses it."""
 
     protocol: str = ""
     port: int = 0
     address: str = ""
     holder: str = ""
+    """The pod that uses the port, as namespace/name."""
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").words()
         'TCP port 80 is held by shop/web'
         """
@@ -55,10 +57,11 @@ class HostPortHeld(Fact, frozen=True):
 
 
 class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
-    """Rejects nodes where a host port that the pod wants is taken, on the same or on all addresses.
+    """Plugin that rejects nodes where a requested host port is in use on the same or on all addresses.
 
-    Upstream: pkg/scheduler/framework/plugins/nodeports and HostPortInfo in framework/types.go (v1.36). Like there,
-    a port that two pods of a node hold is free as soon as one of them leaves.
+    As upstream, a port that two pods of a node use becomes free as soon as one of them leaves.
+
+    Upstream: pkg/scheduler/framework/plugins/nodeports and HostPortInfo in framework/types.go (v1.36).
     """
 
     name = "NodePorts"
@@ -76,59 +79,71 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     def filter(
         self, info: PodInfo, view: Fork, state: tuple[HostPort, ...] | None, delta: Delta
     ) -> Iterator[Rejection]:
-        wanted = required_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
-        held = view.memo(self.name, lambda: {port for other in view.pods.infos for port in other.host_ports})
-        refused = np.zeros(len(view.nodes), np.bool_)
-        for port in held:
-            if any(port.conflicts(mine) for mine in wanted):
-                refused |= _holders(port, view, delta)
-        yield Rejection(refused, Code.UNSCHEDULABLE, REASON, lambda row: _holder(wanted, view, Row(row)))
+        """Yield a rejection of the nodes where a requested port conflicts with one in use."""
+        requested_ports = required_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
+        used_ports = view.memo(self.name, lambda: {port for other in view.pods.infos for port in other.host_ports})
+        rejected = np.zeros(len(view.nodes), np.bool_)
+        for port in used_ports:
+            if any(port.conflicts(requested) for requested in requested_ports):
+                rejected |= _nodes_using_port(port, view, delta)
+        yield Rejection(
+            rejected, Code.UNSCHEDULABLE, REASON, lambda row: _find_port_user(requested_ports, view, Row(row))
+        )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        promised = FREES_PROMISES.at(gates.release)
-        yield ClusterEventWithHint(POD, ActionType.DELETE, partial(_after_pod_deleted, promised=promised))
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
+        counts_nominated = NOMINATED_PODS_FREE_ROOM.at(gates.release)
+        yield ClusterEventWithHint(
+            POD, ActionType.DELETE, partial(_is_schedulable_after_pod_deleted, counts_nominated=counts_nominated)
+        )
         yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        ports = [f"{port.protocol} {_port(port)}" for port in info.host_ports]
+        """Yield the changes that move a rejected pod back to the queue, in words."""
+        ports = [f"{port.protocol} {_format_port(port)}" for port in info.host_ports]
         yield WakeTrigger(POD, DELETE, f"a pod leaves a node that holds host port {listed(ports, 'or')}")
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        """The numbers alone: protocols and addresses make no difference upstream."""
+        """Return only the port numbers, since upstream signs neither protocols nor addresses."""
         containers = (*info.spec.containers, *info.spec.init_containers)
         ports = {port.host_port for container in containers for port in container.ports if port.host_port}
         return {"ports": sorted(ports)}
 
 
-def _after_pod_deleted(info: PodInfo, change: ChangedObject, view: Fork, promised: bool) -> bool:
-    """A pod that had a place, with a port that is in the way."""
-    if not placed(change.old, promised):
+def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view: Fork, counts_nominated: bool) -> bool:
+    """Return whether the deleted pod had a node and used a port that the waiting pod requests."""
+    if not frees_room(change.old, counts_nominated):
         return False
     freed = PodInfo(change.old, view.settings.requests).host_ports
     return any(port.conflicts(mine) for port in freed for mine in info.host_ports)
 
 
-def _holders(port: HostPort, view: Fork, delta: Delta) -> Bools:
-    """(N,): the nodes where the port is held; under a hypothesis the last pod with it to come or go decides."""
-    holding = view.memo(("NodePorts", port), lambda: view.pods.where(lambda info: port in info.host_ports))
-    held = view.tally(("NodePorts", port), lambda: holding.astype(np.int64)) > 0
-    relevant = holding[delta.info]
-    held[delta.node[relevant]] = delta.sign[relevant] > 0  # of several changes to a node the last one stays
-    return held
+def _nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
+    """Return (N,) a mask of the nodes on which the port is in use.
+
+    Of several hypothetical pod changes on a node, only the last one with the port counts.
+    """
+    uses_port = view.memo(("NodePorts", port), lambda: view.pods.where(lambda info: port in info.host_ports))
+    in_use = view.tally(("NodePorts", port), lambda: uses_port.astype(np.int64)) > 0
+    relevant = uses_port[delta.info]
+    in_use[delta.node[relevant]] = delta.sign[relevant] > 0  # of several changes to a node the last one stays
+    return in_use
 
 
-def _holder(wanted: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
+def _find_port_user(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
+    """Return the first pod on the node that uses a requested port, as a fact."""
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:
-            if any(port.conflicts(mine) for mine in wanted):
+            if any(port.conflicts(requested) for requested in requested_ports):
                 return HostPortHeld(port.protocol, port.port, port.ip, view.pods.objects[position].key)
     return HostPortHeld()
 
 
-def _port(port: HostPort) -> str:
-    """
-    >>> _port(HostPort("0.0.0.0", "TCP", 80)), _port(HostPort("::1", "TCP", 80))
+def _format_port(port: HostPort) -> str:
+    """Return the port number, with its address unless it is for all addresses.
+
+    >>> _format_port(HostPort("0.0.0.0", "TCP", 80)), _format_port(HostPort("::1", "TCP", 80))
     ('80', '80 of ::1')
     """
     return str(port.port) if port.ip == ALL_HOST_IPS else f"{port.port} of {port.ip}"

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes."""
+"""NodeUnschedulable plugin: rejects cordoned nodes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, changed_as_new
-from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
+from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
-HEARS_OF_TOLERATIONS = ByVersion(
+REGISTERS_TOLERATION_EVENTS = ByVersion(
     "whether NodeUnschedulable asks to be told of the pod's tolerations", (("", False), ("1.32", True))
 )
 
@@ -42,14 +42,14 @@ class Cordoned(Fact, frozen=True):
 
 
 class NodeUnschedulable(DeclaredPlugin):
-    """Rejects cordoned nodes, unless the pod tolerates the taint that cordoning adds.
+    """Plugin that rejects cordoned nodes unless the pod tolerates the taint that cordoning adds.
 
     Upstream: pkg/scheduler/framework/plugins/nodeunschedulable (v1.36).
     """
 
     name = "NodeUnschedulable"
     facts = (Cordoned,)
-    changed = (HEARS_OF_TOLERATIONS,)
+    changed = (REGISTERS_TOLERATION_EVENTS,)
     without = "pods are placed on cordoned nodes"
     reads = Reads.NODES
 
@@ -61,31 +61,36 @@ class NodeUnschedulable(DeclaredPlugin):
         return cls(gates.enabled("TaintTolerationComparisonOperators"))
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        if not self._tolerates(info.spec):
+        if not self._tolerates_unschedulable_taint(info.spec):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())
 
     def refuses_cordoned(self, info: PodInfo) -> bool:
-        return not self._tolerates(info.spec)
+        return not self._tolerates_unschedulable_taint(info.spec)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, node_hint(self._after_node_change, gates))
-        if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
-            yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_TOLERATION, self._after_toleration_change)
+        yield ClusterEventWithHint(NODE, actions, node_hint(self._is_schedulable_after_node_change, gates))
+        if gates.enabled(QUEUEING_HINTS) and REGISTERS_TOLERATION_EVENTS.at(gates.release):
+            yield ClusterEventWithHint(
+                POD, ActionType.UPDATE_POD_TOLERATION, self._is_schedulable_after_pod_toleration_change
+            )
 
-    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """A node that is not cordoned, and is new or was."""
-        was = change.old is None or change.old.spec.unschedulable
-        return bool(was and not change.new.spec.unschedulable)
+    def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the node is schedulable now and is new or was cordoned before."""
+        was_cordoned_or_absent = change.old is None or change.old.spec.unschedulable
+        return bool(was_cordoned_or_absent and not change.new.spec.unschedulable)
 
-    def _after_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """The pod itself, once it tolerates cordoned nodes."""
-        return same_pod(change.new, info.pod) and self._tolerates(change.new.spec)
+    def _is_schedulable_after_pod_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the pod itself was updated and now tolerates cordoned nodes."""
+        return same_pod(change.new, info.pod) and self._tolerates_unschedulable_taint(change.new.spec)
 
-    def _tolerates(self, spec: PodSpec) -> bool:
+    def _tolerates_unschedulable_taint(self, spec: PodSpec) -> bool:
+        """Return whether the pod tolerates the taint of cordoned nodes."""
         return is_tolerated(spec.tolerations, UNSCHEDULABLE_TAINT, comparison_operators=self.comparison_operators)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the changes that move a rejected pod back to the queue, in words."""
         if changed_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, "a node is added, or changes, that is not cordoned")
             return
@@ -94,4 +99,4 @@ class NodeUnschedulable(DeclaredPlugin):
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod gets a toleration for {UNSCHEDULABLE_TAINT}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        return signed_tolerations(info)
+        return sign_tolerations(info)

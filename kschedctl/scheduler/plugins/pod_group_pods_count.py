@@ -1,4 +1,4 @@
-"""PodGroupPodsCount: the placement in which most pods of a group have a node is best."""
+"""PodGroupPodsCount plugin: prefers the placement in which most pods of a group get a node."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 
-NOBODY = "no pods from pod group are assigned to any of the candidate placements"
+NO_PODS_ASSIGNED = "no pods from pod group are assigned to any of the candidate placements"
 
 
 class PodGroupPodsCount(DeclaredPlugin):
-    """Counts the pods that run and those that would be placed, 100 for the most.
+    """Plugin that scores placements by the number of running and newly placed pods, normalized to 100 for the largest.
 
     Upstream: pkg/scheduler/framework/plugins/podgrouppodscount (v1.36, v1.37).
     """
@@ -30,7 +30,11 @@ class PodGroupPodsCount(DeclaredPlugin):
         return len(scheduled_below(view, group)) + len(proposal.assignments)
 
     def normalize_placements(self, scores: Scores) -> Scores:
+        """Scale the pod counts so that the largest becomes 100.
+
+        Raises PluginError if no placement has any pod.
+        """
         largest = int(scores.max(initial=0))
         if largest == 0:
-            raise PluginError(NOBODY)
+            raise PluginError(NO_PODS_ASSIGNED)
         return scores * MAX_NODE_SCORE // largest

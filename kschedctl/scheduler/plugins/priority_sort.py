@@ -1,4 +1,4 @@
-"""PrioritySort: which of the waiting pods is tried first."""
+"""PrioritySort plugin: decides the order in which queued pods are tried."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 
 
 class PrioritySort(DeclaredPlugin):
-    """Orders the queue by priority, the highest first; among equals by the time at which a pod entered the queue.
+    """Plugin that orders the queue by descending priority, then by the time at which a pod entered the queue.
 
     Upstream: pkg/scheduler/framework/plugins/queuesort (v1.36).
     """
@@ -16,7 +16,7 @@ class PrioritySort(DeclaredPlugin):
 
     @staticmethod
     def sort_key(priority: int, timestamp: float) -> tuple[int, float]:
-        """Smaller is tried earlier; ``timestamp`` in any unit, the same for all pods.
+        """Return a key that sorts pods in the order of scheduling, with `timestamp` in any unit.
 
         >>> key = PrioritySort.sort_key
         >>> sorted([key(0, 1.0), key(10, 3.0), key(10, 2.0)])

@@ -1,4 +1,4 @@
-"""SchedulingGates: pods that something still holds back."""
+"""SchedulingGates plugin: keeps pods with scheduling gates out of the queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class SchedulingGates(DeclaredPlugin):
-    """Keeps a pod out of the queue while its spec.schedulingGates are not empty.
+    """Plugin that keeps a pod out of the queue while its spec.schedulingGates are not empty.
 
     Upstream: pkg/scheduler/framework/plugins/schedulinggates (v1.36).
     """
@@ -31,23 +31,26 @@ class SchedulingGates(DeclaredPlugin):
     without = "pods with scheduling gates are scheduled at once"
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
+        """Reject the pod while it has scheduling gates."""
         gates = [gate.name for gate in info.spec.scheduling_gates]
         if not gates:
             return SUCCESS
         return Status(Code.UNRESOLVABLE, (f"waiting for scheduling gates: [{' '.join(gates)}]",))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the removal of the pod's gates, unless the queue checks pod updates itself."""
         if UNSCHEDULABLE_POD not in pre_checked(gates):
             actions = pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
-            yield ClusterEventWithHint(POD, actions, self._after_release)
+            yield ClusterEventWithHint(POD, actions, self._is_schedulable_after_gates_eliminated)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the removal of the last scheduling gate."""
         names = [gate.name for gate in info.spec.scheduling_gates]
-        released = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-        yield WakeTrigger(POD, released, f"the last of its scheduling gates is removed: {', '.join(names)}")
+        gates_eliminated = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        yield WakeTrigger(POD, gates_eliminated, f"the last of its scheduling gates is removed: {', '.join(names)}")
 
     admitting_changes = waking_changes
 
-    def _after_release(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """The pod itself, once no gate is left."""
+    def _is_schedulable_after_gates_eliminated(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the pod itself was updated and has no scheduling gate left."""
         return same_pod(change.new, info.pod) and not change.new.spec.scheduling_gates

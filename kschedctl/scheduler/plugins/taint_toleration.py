@@ -1,4 +1,4 @@
-"""TaintToleration: taints that a pod does not tolerate."""
+"""TaintToleration plugin: rejects or scores nodes by taints that the pod does not tolerate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, listed
-from kschedctl.scheduler.plugins.helper.signing import signed_tolerations
+from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.node_masks import first_untolerated
@@ -41,19 +41,19 @@ REASON = ByVersion(
     "#134740, brought back by #135023",
 )
 SOFT_EFFECT = "PreferNoSchedule"
-GIVEN_TO_ALL = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Taints that the API server makes every pod tolerate for a while."""
+DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints that the DefaultTolerationSeconds admission plugin makes every pod tolerate for a while."""
 
 
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
-"""The taint that a kubelet with an external cloud provider sets, and the cloud controller manager removes."""
+"""The taint that a kubelet with an external cloud provider sets and the cloud controller manager removes."""
 
 
 class UntoleratedTaint(Fact, frozen=True):
     """The first taint of the node that the pod does not tolerate.
 
-    It is the taint of uninitialized nodes, whichever is the first, if every node has it: nothing else matters before
-    the cloud controller manager runs.
+    If every node has the taint of uninitialized nodes, it is that taint, because nothing else matters before the cloud
+    controller manager runs.
     """
 
     key: str
@@ -66,11 +66,11 @@ class UntoleratedTaint(Fact, frozen=True):
 
     @property
     def no_node_is_initialized(self) -> bool:
-        """Whether every node waits for the cloud controller manager."""
+        """Whether every node still has the taint of uninitialized nodes."""
         return 0 < self.nodes == self.uninitialized_nodes
 
     def words(self) -> str:
-        """Return the taint, and who removes it if it is that of uninitialized nodes.
+        """Return the taint as a sentence, with who should remove the taint of uninitialized nodes.
 
         >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").words()
         'taint dedicated=batch:NoSchedule is not tolerated'
@@ -87,7 +87,9 @@ class UntoleratedTaint(Fact, frozen=True):
 
 
 class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
-    """Rejects nodes with an untolerated NoSchedule or NoExecute taint, prefers those with few PreferNoSchedule ones.
+    """Plugin that rejects nodes with untolerated NoSchedule or NoExecute taints.
+
+    Its scores prefer nodes with few untolerated PreferNoSchedule taints.
 
     Upstream: pkg/scheduler/framework/plugins/tainttoleration (v1.36).
     """
@@ -110,40 +112,45 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return cls(gates.enabled("TaintTolerationComparisonOperators"), gates.release)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        untolerated, taint_set = first_untolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
-        reasons = [self.reason.format(key=t.key, value=t.value) if t else "" for t in untolerated]
+        """Yield a rejection for each reason, with the nodes that have an untolerated taint."""
+        untolerated_by_set, set_of_node = first_untolerated(
+            view.nodes, info.spec.tolerations, self.comparison_operators
+        )
+        reasons = [self.reason.format(key=t.key, value=t.value) if t else "" for t in untolerated_by_set]
         for reason in dict.fromkeys(filter(None, reasons)):
-            refused = np.array([text == reason for text in reasons], np.bool_)[taint_set]
-            fact = self._describe_taint(info, view, untolerated)
-            yield Rejection(refused, Code.UNRESOLVABLE, reason, fact, self._count_further_taints(info, view))
+            rejected = np.array([text == reason for text in reasons], np.bool_)[set_of_node]
+            fact = self._build_fact_finder(info, view, untolerated_by_set)
+            yield Rejection(rejected, Code.UNRESOLVABLE, reason, fact, self._count_further_taints(info, view))
 
-    def _describe_taint(
-        self, info: PodInfo, view: Fork, untolerated: Sequence[Taint | None]
+    def _build_fact_finder(
+        self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
     ) -> Callable[[int], UntoleratedTaint | None]:
         """Return a function from a node's row to the fact about the taint that rejects the pod there.
 
-        ``untolerated`` has the first taint that is not tolerated for each distinct list of taints.
+        `untolerated_by_set` has the first untolerated taint for each distinct list of taints.
         """
-        taint_sets, taint_set = view.nodes.taint_sets
+        taint_sets, set_of_node = view.nodes.taint_sets
         uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
-        number, nodes = int(uninitialized[taint_set].sum()), len(view.nodes)
+        uninitialized_nodes, nodes = int(uninitialized[set_of_node].sum()), len(view.nodes)
 
-        def fact(row: int) -> UntoleratedTaint | None:
-            taint, taints = untolerated[taint_set[row]], taint_sets[taint_set[row]]
-            if number == nodes:
+        def find_fact(row: int) -> UntoleratedTaint | None:
+            taint, taints = untolerated_by_set[set_of_node[row]], taint_sets[set_of_node[row]]
+            if uninitialized_nodes == nodes:
                 root = [t for t in taints if t.key == UNINITIALIZED]
                 taint = find_untolerated(root, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators) or taint
             if taint is None:
                 return None
             if taint.key != UNINITIALIZED:
                 return UntoleratedTaint(taint.key, taint.value, taint.effect)
-            return UntoleratedTaint(taint.key, taint.value, taint.effect, number, nodes)
+            return UntoleratedTaint(taint.key, taint.value, taint.effect, uninitialized_nodes, nodes)
 
-        return fact
+        return find_fact
 
     def _count_further_taints(self, info: PodInfo, view: Fork) -> npt.NDArray[np.float64]:
-        """Return (N,) how many more taints than the first the pod does not tolerate: a node with fewer is closer."""
-        taint_sets, taint_set = view.nodes.taint_sets
+        """Return (N,) the number of untolerated taints besides the first, so that nodes closer to fitting sort
+        first.
+        """
+        taint_sets, set_of_node = view.nodes.taint_sets
         counts = [
             sum(
                 taint.effect in HARD_EFFECTS
@@ -152,14 +159,15 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
             )
             for taints in taint_sets
         ]
-        return np.maximum(np.array(counts, np.float64) - 1, 0)[taint_set]
+        return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[list[Toleration]]:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
 
     def score(self, info: PodInfo, view: Fork, state: list[Toleration] | None, rows: Rows) -> Scores:
+        """Return (F,) the number of untolerated PreferNoSchedule taints of each node."""
         tolerations = required_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
-        taint_sets, taint_set = view.nodes.taint_sets
+        taint_sets, set_of_node = view.nodes.taint_sets
         counts = [
             sum(
                 taint.effect == SOFT_EFFECT
@@ -168,33 +176,39 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
             )
             for taints in taint_sets
         ]
-        return np.array(counts, np.int64)[taint_set[rows]]
+        return np.array(counts, np.int64)[set_of_node[rows]]
 
     def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:
         return normalize_by_max(scores, reverse=True)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, self._after_node_change)
+        yield ClusterEventWithHint(NODE, actions, self._is_schedulable_after_node_change)
         if UNSCHEDULABLE_POD not in pre_checked(gates):
-            of_pods = pod_actions(ActionType.UPDATE_POD_TOLERATION, gates)
-            yield ClusterEventWithHint(POD, of_pods, self._after_toleration_change)
+            pod_events = pod_actions(ActionType.UPDATE_POD_TOLERATION, gates)
+            yield ClusterEventWithHint(POD, pod_events, self._is_schedulable_after_pod_toleration_change)
 
-    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """A node without a taint that keeps the pod away, and that is new or had one."""
-        kept_away = change.old is None or not self._admits(change.old, info.pod)
-        return kept_away and self._admits(change.new, info.pod)
+    def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the pod tolerates the node now and the node is new or was not tolerated before."""
+        was_rejected_or_absent = change.old is None or not self._tolerates_node(change.old, info.pod)
+        return was_rejected_or_absent and self._tolerates_node(change.new, info.pod)
 
-    def _after_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """The pod itself: the API server allows for no change but more tolerations."""
-        more = len(change.new.spec.tolerations) != len(change.old.spec.tolerations)
-        return same_pod(change.new, info.pod) and more
+    def _is_schedulable_after_pod_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the pod itself got another toleration.
 
-    def _admits(self, node: Node, pod: Pod) -> bool:
+        The API server allows tolerations only to be added.
+        """
+        tolerations_added = len(change.new.spec.tolerations) != len(change.old.spec.tolerations)
+        return same_pod(change.new, info.pod) and tolerations_added
+
+    def _tolerates_node(self, node: Node, pod: Pod) -> bool:
+        """Return whether the pod tolerates all NoSchedule and NoExecute taints of the node."""
         return find_untolerated(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators) is None
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in GIVEN_TO_ALL)
+        """Yield the changes that move a rejected pod back to the queue, in words."""
+        tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
         but = f" except those it tolerates ({listed(tolerated)})" if tolerated else ""
         yield WakeTrigger(NODE, ADD, f"a node is added without NoSchedule and NoExecute taints{but}")
@@ -204,4 +218,4 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        return signed_tolerations(info)
+        return sign_tolerations(info)

@@ -1,4 +1,4 @@
-"""TopologyPlacementGenerator: a group with a topology constraint is placed in one domain of that topology."""
+"""TopologyPlacementGenerator plugin: proposes one placement per topology domain for a pod group."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
 from kschedctl.snapshot.fork import Fork
 
-UNKNOWN = "cannot determine domain for already scheduled pods: "
+UNKNOWN_DOMAIN = "cannot determine domain for already scheduled pods: "
 
 
 class TopologyPlacementGenerator(DeclaredPlugin):
-    """A placement for each value that the constraint's label has on the nodes; where pods of the group run, theirs.
+    """Plugin that generates a placement of a pod group for each domain of the topology that its constraint names.
+
+    If pods of the group already run, the only placement is their domain.
 
     Upstream: pkg/scheduler/framework/plugins/topologyaware (v1.36, v1.37).
     """
@@ -29,12 +31,15 @@ class TopologyPlacementGenerator(DeclaredPlugin):
     kinds_matter_to = IS_GROUPED
 
     def generate_placements(self, group: AnyGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
-        """Raises PluginError when the pods that run are in no domain, or in several."""
+        """Return a placement for each domain within the parent placement, sorted by name.
+
+        Raises PluginError if the group's running pods are in no domain or in several.
+        """
         constraints = group.spec.scheduling_constraints
         if constraints is None or not constraints.topology:
             return [parent]
         column = view.nodes.label(constraints.topology[0].key)
-        required = _domain_of_scheduled(group, view, constraints.topology[0].key)
+        required = _find_domain_of_running_pods(group, view, constraints.topology[0].key)
         codes = column.codes[parent.rows]
         domains = np.unique(codes[codes >= 0]).tolist()
         placements = [GroupPlacement(column.values[code], parent.rows[codes == code]) for code in domains]
@@ -44,19 +49,22 @@ class TopologyPlacementGenerator(DeclaredPlugin):
         )
 
 
-def _domain_of_scheduled(group: AnyGroup, view: Fork, key: str) -> str | None:
-    """Where the pods of the group are that have a node, None where none has. Raises PluginError."""
+def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str | None:
+    """Return the domain in which the group's pods run, or None if none has a node.
+
+    Raises PluginError if a pod is in no domain or the pods are in several.
+    """
     column, domain = view.nodes.label(key), ""
     scheduled = scheduled_below(view, group).tolist()
     for position in scheduled:
         pod, row = view.pods.objects[position], int(view.node[position])
         if row < 0:
-            what = f'nodeinfo not found for node name "{pod.spec.node_name}"'
-            raise PluginError(f"{UNKNOWN}getting node for pod {pod.key}: {what}")
+            problem = f'nodeinfo not found for node name "{pod.spec.node_name}"'
+            raise PluginError(f"{UNKNOWN_DOMAIN}getting node for pod {pod.key}: {problem}")
         if column.codes[row] < 0:
-            raise PluginError(f"{UNKNOWN}no topology domain found for pod {pod.key}")
+            raise PluginError(f"{UNKNOWN_DOMAIN}no topology domain found for pod {pod.key}")
         value = column.values[column.codes[row]]
         if domain not in ("", value):
-            raise PluginError(f"{UNKNOWN}more than 1 domain found for pod group: {domain}, {value}")
+            raise PluginError(f"{UNKNOWN_DOMAIN}more than 1 domain found for pod group: {domain}, {value}")
         domain = value
     return domain if scheduled else None

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that one node must not mount twice, and claims that only one pod may use."""
+"""VolumeRestrictions plugin: rejects nodes where a disk or a ReadWriteOncePod claim is in use by another pod."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger
-from kschedctl.scheduler.plugins.helper.signing import signed_volumes
+from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import LOOK_AT_CLAIM, claim_dependencies
-from kschedctl.scheduler.plugins.helper.volumes.hints import after_named_claim, named_claims
+from kschedctl.scheduler.plugins.helper.volumes.hints import describe_claims, is_schedulable_after_named_claim_change
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -56,22 +56,23 @@ REASON_READ_WRITE_ONCE_POD = ByVersion(
     "#129145",
 )
 
-HEARS_OF_NEW_CLAIMS = ByVersion(
+REGISTERS_ONLY_NEW_CLAIMS = ByVersion(
     "whether VolumeRestrictions asks for new claims alone, not for changed ones", (("", False), ("1.31", True))
 )
-HEARS_OF_UPDATES = ByVersion(
+REGISTERS_NODE_UPDATES = ByVersion(
     "whether VolumeRestrictions asks for updates of nodes where queueing hints are off", (("", False), ("1.32", True))
 )
 
 
 class DiskMounted(Fact, frozen=True):
-    """A ``pod`` of the node has the ``disk`` mounted; nothing is known of one that is nominated."""
+    """A disk that a pod of the node has mounted. Both fields are empty if only a nominated pod uses it."""
 
     disk: str = ""
     pod: str = ""
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> DiskMounted("GCE disk d1", "shop/web").words(), DiskMounted().words()
         ('GCE disk d1 is mounted by shop/web', 'the disk is mounted by a nominated pod')
         """
@@ -79,14 +80,15 @@ class DiskMounted(Fact, frozen=True):
 
 
 class ClaimInUse(Fact, frozen=True):
-    """A claim for one pod only is used by a ``pod`` on a ``node``; nothing is known of a nominated one."""
+    """A ReadWriteOncePod claim that another pod uses. All fields are empty if only a nominated pod uses it."""
 
     claim: str = ""
     pod: str = ""
     node: str = ""
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> ClaimInUse("shop/data", "shop/db", "w1").words(), ClaimInUse().words()
         ('claim shop/data is used by shop/db on w1', 'the claim is used by a nominated pod')
         """
@@ -96,26 +98,29 @@ class ClaimInUse(Fact, frozen=True):
 
 
 class RestrictionState(NamedTuple):
-    """The pod's claims that no other pod may use, and how many of them one does."""
+    """The state that PreFilter passes to Filter."""
 
     claims: frozenset[str]
+    """The names of the pod's ReadWriteOncePod claims."""
     conflicts: int
+    """The number of these claims that another pod uses."""
 
 
 class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
-    """Rejects nodes that have the pod's in-line disk mounted in a way that does not allow for another mount, and all
-    nodes while another pod uses its ReadWriteOncePod claim.
+    """Plugin that rejects nodes where the pod's in-line disk is mounted in a conflicting way.
 
-    Upstream: pkg/scheduler/framework/plugins/volumerestrictions (v1.36). Like there, pods that come or go in a
-    hypothesis are compared by the claim's name only, whatever their namespace.
+    It rejects all nodes while another pod uses the pod's ReadWriteOncePod claim. As upstream, pods that hypothetically
+    come or go are compared by the claim's name only, whatever their namespace.
+
+    Upstream: pkg/scheduler/framework/plugins/volumerestrictions (v1.36).
     """
 
     name = "VolumeRestrictions"
     facts = (DiskMounted, ClaimInUse)
     changed = (
         REASON_READ_WRITE_ONCE_POD,
-        HEARS_OF_UPDATES,
-        HEARS_OF_NEW_CLAIMS,
+        REGISTERS_NODE_UPDATES,
+        REGISTERS_ONLY_NEW_CLAIMS,
     )
     hints_since = 31
     without = "volumes for one node or pod are used by several"
@@ -138,41 +143,53 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         return claim_dependencies(info, listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deleted)
-        of_nodes = node_actions(ActionType.ADD, gates) if HEARS_OF_UPDATES.at(gates.release) else ActionType.ADD
-        yield ClusterEventWithHint(NODE, of_nodes)
-        of_claims = ActionType.ADD | (ActionType(0) if HEARS_OF_NEW_CLAIMS.at(gates.release) else ActionType.UPDATE)
-        yield ClusterEventWithHint("PersistentVolumeClaim", of_claims, after_named_claim)
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
+        yield ClusterEventWithHint(POD, ActionType.DELETE, self._is_schedulable_after_pod_deleted)
+        node_events = (
+            node_actions(ActionType.ADD, gates) if REGISTERS_NODE_UPDATES.at(gates.release) else ActionType.ADD
+        )
+        yield ClusterEventWithHint(NODE, node_events)
+        claim_events = ActionType.ADD | (
+            ActionType(0) if REGISTERS_ONLY_NEW_CLAIMS.at(gates.release) else ActionType.UPDATE
+        )
+        yield ClusterEventWithHint("PersistentVolumeClaim", claim_events, is_schedulable_after_named_claim_change)
 
-    def _after_pod_deleted(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """A pod of the same namespace with the disk or a claim that this one wants."""
-        gone = PodInfo(change.old, view.settings.requests)
-        if gone.namespace != info.namespace:
+    def _is_schedulable_after_pod_deleted(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the deleted pod of the same namespace used a disk or claim of the waiting pod."""
+        deleted = PodInfo(change.old, view.settings.requests)
+        if deleted.namespace != info.namespace:
             return False
-        return _conflict(info, gone) is not None or not set(_claim_names(info)).isdisjoint(_claim_names(gone))
+        return _find_conflicting_disk(info, deleted) is not None or not set(_claim_names(info)).isdisjoint(
+            _claim_names(deleted)
+        )
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
+        """Collect the pod's ReadWriteOncePod claims and count those in use, or skip Filter if nothing is restricted."""
         try:
-            claims = frozenset(_exclusive_claims(info, listers(view)))
+            claims = frozenset(_iter_exclusive_claims(info, listers(view)))
         except NotFoundError as missing:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(missing),)))
-        conflicts = sum(bool(_users(info.namespace, name, view).any()) for name in claims)
+        conflicts = sum(bool(_pods_using_claim(info.namespace, name, view).any()) for name in claims)
         if not conflicts and not any(map(_is_restricted, info.spec.volumes)):
             return PRE_FILTER_SKIP
         return PreFilterResult(state=RestrictionState(claims, conflicts))
 
     def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
-        holders = _holders(info, view)
-        mounted = view.count_by_node(holders) + delta.counts(holders, len(view.nodes)) > 0
-        yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _mounted(info, view, row))
+        """Yield a rejection of the nodes where a disk is mounted, then of all nodes if a claim is in use."""
+        users_of_disks = _infos_with_conflicting_disk(info, view)
+        mounted = view.count_by_node(users_of_disks) + delta.counts(users_of_disks, len(view.nodes)) > 0
+        yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _find_mounting_pod(info, view, row))
         if state is None:
             raise PluginError(f'cannot read "PreFilter{self.name}" from cycleState')
-        used = state.conflicts + _change(state.claims, view, delta) > 0
+        claim_in_use = state.conflicts + _count_use_changes(state.claims, view, delta) > 0
         reason = self.reason_in_use
-        yield Rejection(used & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _user(info, state, view))
+        yield Rejection(
+            claim_in_use & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _find_claim_user(info, state, view)
+        )
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        claims = named_claims(info, ephemeral=False)
+        """Yield the changes that move a rejected pod back to the queue, in words."""
+        claims = describe_claims(info, ephemeral=False)
         yield WakeTrigger(
             POD,
             DELETE,
@@ -182,29 +199,36 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        return signed_volumes(info)
+        return sign_volumes(info)
 
 
-def _exclusive_claims(info: PodInfo, storage: Listers) -> Iterator[str]:
-    """Raises NotFoundError."""
+def _iter_exclusive_claims(info: PodInfo, storage: Listers) -> Iterator[str]:
+    """Yield the names of the pod's claims with access mode ReadWriteOncePod.
+
+    Raises NotFoundError for a claim that does not exist.
+    """
     for name in _claim_names(info):
         if READ_WRITE_ONCE_POD in storage.claim(info.namespace, name).spec.access_modes:
             yield name
 
 
 def _claim_names(info: PodInfo) -> list[str]:
+    """Return the names of the claims that the pod's volumes use."""
     volumes = info.spec.volumes
     return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
 
 
-def _users(namespace: str, claim: str, view: Fork) -> Bools:
-    """(P,): the pods on nodes that use a claim; upstream lists the claims in use when a pod group's cycle begins."""
+def _pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
+    """Return (P,) a mask of the pods on nodes that use the claim.
+
+    Pods placed in the current cycle of a pod group do not count, because upstream lists claims in use when it begins.
+    """
     infos = view.pods.where(lambda info: info.namespace == namespace and claim in _claim_names(info))
     return infos[view.pods.info] & view.placed_before()
 
 
-def _change(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
-    """(N,): by how much the uses of the claims change on each node."""
+def _count_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
+    """Return (N,) by how much the hypothetical pod changes alter the uses of the claims on each node."""
     changes = np.zeros(len(view.nodes), np.int64)
     if delta and claims:
         names = [_claim_names(view.pods.infos[number]) for number in delta.info.tolist()]
@@ -214,52 +238,59 @@ def _change(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.
 
 
 def _is_restricted(volume: Volume) -> bool:
+    """Return whether the volume is of a kind that cannot be mounted arbitrarily often."""
     sources = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
     return any(source is not None for source in sources)
 
 
-def _holders(info: PodInfo, view: Fork) -> Bools:
-    """(T,): the infos of pods that have a disk of this one in the way."""
+def _infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
+    """Return (T,) a mask of the pod infos that have a disk that conflicts with the pod's."""
     if not any(map(_is_restricted, info.spec.volumes)):
         return np.zeros(len(view.pods.infos), np.bool_)
-    return view.pods.where(lambda other: _conflict(info, other) is not None)
+    return view.pods.where(lambda other: _find_conflicting_disk(info, other) is not None)
 
 
-def _conflict(info: PodInfo, other: PodInfo) -> str | None:
-    """The disk that both have in-line and that cannot be mounted twice, in words."""
-    theirs = [volume for volume in other.spec.volumes if _is_restricted(volume)]
-    for mine in info.spec.volumes if theirs else ():
-        for volume in theirs:
-            if disk := _shared_disk(mine, volume):
+def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
+    """Return the disk, in words, that both pods have in-line and cannot mount at the same time."""
+    other_volumes = [other_volume for other_volume in other.spec.volumes if _is_restricted(other_volume)]
+    for own_volume in info.spec.volumes if other_volumes else ():
+        for other_volume in other_volumes:
+            if disk := _find_shared_disk(own_volume, other_volume):
                 return disk
     return None
 
 
-def _shared_disk(mine: Volume, other: Volume) -> str | None:
-    """GCE, iSCSI and RBD disks may be shared by read-only mounts; EBS volumes may not be shared at all."""
-    gce, ebs, iscsi, rbd = mine.gce_persistent_disk, mine.aws_elastic_block_store, mine.iscsi, mine.rbd
-    if gce and (theirs := other.gce_persistent_disk) and gce.pd_name == theirs.pd_name:
-        return None if gce.read_only and theirs.read_only else f"GCE disk {gce.pd_name}"
-    if ebs and (volume := other.aws_elastic_block_store) and ebs.volume_id == volume.volume_id:
+def _find_shared_disk(own: Volume, other: Volume) -> str | None:
+    """Return the disk of both volumes, in words, unless it differs or may be shared.
+
+    GCE, iSCSI and RBD disks may be shared by read-only mounts. EBS volumes may not be shared at all.
+    """
+    gce, ebs, iscsi, rbd = own.gce_persistent_disk, own.aws_elastic_block_store, own.iscsi, own.rbd
+    if gce and (other_gce := other.gce_persistent_disk) and gce.pd_name == other_gce.pd_name:
+        return None if gce.read_only and other_gce.read_only else f"GCE disk {gce.pd_name}"
+    if ebs and (other_ebs := other.aws_elastic_block_store) and ebs.volume_id == other_ebs.volume_id:
         return f"EBS volume {ebs.volume_id}"
-    if iscsi and (target := other.iscsi) and iscsi.iqn == target.iqn:
-        return None if iscsi.read_only and target.read_only else f"iSCSI target {iscsi.iqn}"
-    if rbd and (image := other.rbd) and (rbd.pool, rbd.image) == (image.pool, image.image):
-        apart = set(rbd.monitors).isdisjoint(image.monitors)
-        return None if apart or (rbd.read_only and image.read_only) else f"RBD image {rbd.pool}/{rbd.image}"
+    if iscsi and (other_iscsi := other.iscsi) and iscsi.iqn == other_iscsi.iqn:
+        return None if iscsi.read_only and other_iscsi.read_only else f"iSCSI target {iscsi.iqn}"
+    if rbd and (other_rbd := other.rbd) and (rbd.pool, rbd.image) == (other_rbd.pool, other_rbd.image):
+        same_cluster = not set(rbd.monitors).isdisjoint(other_rbd.monitors)
+        if same_cluster and not (rbd.read_only and other_rbd.read_only):
+            return f"RBD image {rbd.pool}/{rbd.image}"
     return None
 
 
-def _mounted(info: PodInfo, view: Fork, row: int) -> DiskMounted:
+def _find_mounting_pod(info: PodInfo, view: Fork, row: int) -> DiskMounted:
+    """Return the first pod on the node that has a conflicting disk mounted, as a fact."""
     for position in np.flatnonzero(view.node == row).tolist():
-        if disk := _conflict(info, view.pods.infos[view.pods.info[position]]):
+        if disk := _find_conflicting_disk(info, view.pods.infos[view.pods.info[position]]):
             return DiskMounted(disk, view.pods.objects[position].key)
     return DiskMounted()
 
 
-def _user(info: PodInfo, state: RestrictionState, view: Fork) -> ClaimInUse:
+def _find_claim_user(info: PodInfo, state: RestrictionState, view: Fork) -> ClaimInUse:
+    """Return the first pod that uses one of the exclusive claims, as a fact."""
     for name in sorted(state.claims):
-        for position in np.flatnonzero(_users(info.namespace, name, view)).tolist():
+        for position in np.flatnonzero(_pods_using_claim(info.namespace, name, view)).tolist():
             user, node = view.pods.objects[position].key, view.nodes.names[view.node[position]]
             return ClaimInUse(f"{info.namespace}/{name}", user, node)
     return ClaimInUse()

@@ -1,4 +1,4 @@
-"""VolumeZone: bound volumes whose zone or region labels the node does not have."""
+"""VolumeZone plugin: rejects nodes outside the zones and regions of the pod's bound volumes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework.facts import Demand, Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger
-from kschedctl.scheduler.plugins.helper.signing import signed_volumes
+from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, LOOK_AT_CLAIM, claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
@@ -26,14 +26,14 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     ZONE,
     ZONE_DELIMITER,
 )
-from kschedctl.scheduler.plugins.helper.volumes.hints import named_claims
+from kschedctl.scheduler.plugins.helper.volumes.hints import describe_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
     NotFoundError,
     claim_class,
     claim_key,
-    claim_volumes,
+    iter_claim_volumes,
     listers,
 )
 from kschedctl.snapshot.delta import Delta
@@ -46,22 +46,25 @@ REASON_NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
 REASON_NO_VOLUME_NAME = "PersistentVolume had no name"
 REASON_NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
 
-LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
-STABLE = {BETA_ZONE: ZONE, BETA_REGION: REGION}
-"""Old label -> the one by which it was replaced."""
+TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+STABLE_LABELS = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+"""Deprecated label -> the label that replaced it."""
 
 
 class VolumeInOtherZone(Fact, frozen=True):
-    """A volume that is in the ``values`` of a zone or region label, of which the node has ``found``."""
+    """A volume that is restricted to zones or regions other than the node's."""
 
     volume: str
     claim: str
     key: str
     values: tuple[str, ...]
+    """The values of the label that the volume allows."""
     found: str | None
+    """The node's value of the label, or None if it has no such label."""
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> VolumeInOtherZone("pv1", "shop/data", "zone", ("a", "b"), "c").words()
         'PersistentVolume pv1 of claim shop/data is in zone=a or b, the node is in c'
         """
@@ -74,27 +77,31 @@ class VolumeInOtherZone(Fact, frozen=True):
 
 
 class VolumeTopology(NamedTuple):
-    """A zone or region label of a volume: the values that it allows, and the claim through which the pod uses it."""
+    """A zone or region label of a volume."""
 
     volume: str
     claim: str
+    """The claim through which the pod uses the volume, as namespace/name."""
     key: str
     values: frozenset[str]
+    """The values of the label that the volume allows."""
 
 
 class UnboundError(Exception):
-    """A claim without a volume that should have one."""
+    """Raised for a claim without a volume that should be bound already."""
 
 
 class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
-    """Rejects labelled nodes that are not in the zones and regions of the pod's bound volumes.
+    """Plugin that rejects labelled nodes that are not in the zones and regions of the pod's bound volumes.
 
-    Upstream: pkg/scheduler/framework/plugins/volumezone (v1.36). Ephemeral volumes are not looked at, as there.
+    As upstream, ephemeral volumes are ignored.
+
+    Upstream: pkg/scheduler/framework/plugins/volumezone (v1.36).
     """
 
     name = "VolumeZone"
     facts = (VolumeInOtherZone,)
-    changed = (hints.HEARS_OF_BOUND_CLAIMS,)
+    changed = (hints.REGISTERS_CLAIM_UPDATES,)
     hints_since = 31
     without = "pods are placed in other zones than their volumes"
     next_step = LOOK_AT_CLAIM
@@ -109,29 +116,32 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         return hints.volume_zone_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
+        """Collect the zones and regions of the pod's volumes, or skip Filter if there are none."""
         try:
-            volume_topologies = _volume_topologies(info, listers(view))
-        except (NotFoundError, UnboundError) as problem:
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
+            volume_topologies = _find_volume_topologies(info, listers(view))
+        except (NotFoundError, UnboundError) as error:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         return PreFilterResult(state=volume_topologies) if volume_topologies else PRE_FILTER_SKIP
 
     def filter(
         self, info: PodInfo, view: Fork, state: list[VolumeTopology] | None, delta: Delta
     ) -> Iterator[Rejection]:
+        """Yield a rejection of the nodes outside a zone or region of the pod's volumes."""
         if state is None:  # without PreFilter the volumes are looked up here
             result = self.pre_filter(info, view)
             for reason in result.status.reasons:
                 yield Rejection(np.ones(len(view.nodes), np.bool_), Code.UNRESOLVABLE, reason)
             state = result.state or []
-        labelled = np.logical_or.reduce([view.nodes.label(key).present for key in LABELS])
+        labelled = np.logical_or.reduce([view.nodes.label(key).present for key in TOPOLOGY_LABELS])
         outside = np.zeros(len(view.nodes), np.bool_)
         for topology in state:
-            outside |= labelled & ~_inside(topology, view.nodes)
-        yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _outside(state, view.nodes, row))
+            outside |= labelled & ~_nodes_in_topology(topology, view.nodes)
+        yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _find_other_zone(state, view.nodes, row))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the changes that move a rejected pod back to the queue, in words."""
         yield WakeTrigger(
-            "PersistentVolumeClaim", EITHER, f"claim {named_claims(info, ephemeral=False)} is created or changes"
+            "PersistentVolumeClaim", EITHER, f"claim {describe_claims(info, ephemeral=False)} is created or changes"
         )
         yield WakeTrigger(
             "PersistentVolume", EITHER, "a PersistentVolume is added, or its zone or region labels change"
@@ -140,55 +150,66 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        return signed_volumes(info)
+        return sign_volumes(info)
 
 
-def _volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopology]:
-    """Zones and regions of the volumes of the pod's bound claims. Raises NotFoundError, UnboundError."""
+def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopology]:
+    """Return the zone and region labels of the volumes of the pod's bound claims.
+
+    Raises NotFoundError for missing objects, and UnboundError for a claim that should be bound.
+    """
     topologies = []
-    for _, name, ephemeral in claim_volumes(info.pod):
+    for _, name, ephemeral in iter_claim_volumes(info.pod):
         if ephemeral:
             continue
         if not name:
             raise UnboundError(REASON_NO_CLAIM_NAME)
         claim = listers.claim(info.namespace, name)
         if not claim.spec.volume_name:
-            _check_unbound(claim_class(claim), listers)
+            _require_wait_for_first_consumer(claim_class(claim), listers)
             continue
         volume = listers.volume(claim.spec.volume_name)
-        for key in LABELS:
+        for key in TOPOLOGY_LABELS:
             values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
             if all(values):  # upstream ignores a label with an empty value in it
                 topologies.append(VolumeTopology(volume.metadata.name, claim_key(claim), key, frozenset(values)))
     return topologies
 
 
-def _check_unbound(name: str, listers: Listers) -> None:
-    """Only a claim that waits for its first consumer may be without a volume. Raises NotFoundError, UnboundError."""
-    if not name:
+def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
+    """Raise UnboundError unless the StorageClass binds its claims when their first consumer is scheduled.
+
+    Raises NotFoundError if there is no such class.
+    """
+    if not class_name:
         raise UnboundError(REASON_NO_CLASS)
-    if listers.storage_class(name).volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+    if listers.storage_class(class_name).volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         raise UnboundError(REASON_NO_VOLUME_NAME)
 
 
-def _inside(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
-    """(N,): the nodes with one of the values; where the old label is absent, the new one counts."""
+def _nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
+    """Return (N,) a mask of the nodes with one of the values.
+
+    The label that replaced a deprecated label counts for nodes without the deprecated label.
+    """
     column = nodes.label(topology.key)
-    inside = _has_value(topology.key, topology.values, nodes)
-    if topology.key in STABLE:
-        inside |= ~column.present & _has_value(STABLE[topology.key], topology.values, nodes)
+    inside = _nodes_with_value(topology.key, topology.values, nodes)
+    if topology.key in STABLE_LABELS:
+        inside |= ~column.present & _nodes_with_value(STABLE_LABELS[topology.key], topology.values, nodes)
     return inside
 
 
-def _has_value(key: str, values: frozenset[str], nodes: NodeColumns) -> Bools:
+def _nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns) -> Bools:
+    """Return (N,) a mask of the nodes whose label has one of the values."""
     column = nodes.label(key)
     return np.array([*(value in values for value in column.values), False])[column.codes]
 
 
-def _outside(topologies: list[VolumeTopology], nodes: NodeColumns, row: int) -> VolumeInOtherZone | None:
+def _find_other_zone(topologies: list[VolumeTopology], nodes: NodeColumns, row: int) -> VolumeInOtherZone | None:
+    """Return the first volume that cannot be used on the node, as a fact."""
     labels = nodes.objects[row].metadata.labels
     for volume, claim, key, values in topologies:
-        value = labels.get(key, labels.get(STABLE.get(key, key)))
+        value = labels.get(key, labels.get(STABLE_LABELS.get(key, key)))
         if value not in values:
             return VolumeInOtherZone(volume, claim, key, tuple(sorted(values)), value)
     return None

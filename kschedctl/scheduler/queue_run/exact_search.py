@@ -24,7 +24,7 @@ from kschedctl.scheduler.engine.reserve import NOTHING_ASKED
 from kschedctl.scheduler.engine.sampling import SampledFrom, Terms
 from kschedctl.scheduler.engine.scoring import run_score
 from kschedctl.scheduler.framework import Code, PluginError
-from kschedctl.scheduler.plugins.default_preemption import evicted_later
+from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
 from kschedctl.scheduler.queue_run.batching import OpportunisticBatch
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, Hope
@@ -99,7 +99,7 @@ class ExactSearch:
         nominated = self._nominated(outcome)
         victims = self._victims(outcome, nominated) if nominated is not None else ()
         failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), rejectors_of(cycle), nominated)
-        later = bool(victims) and evicted_later(outcome, self.pods.scheduler.gates)
+        later = bool(victims) and are_victims_evicted_asynchronously(outcome, self.pods.scheduler.gates)
         return Hope(failure, victims, outcome.results, later)
 
     def _nominated(self, outcome: PostFilterOutcome) -> Row | None:

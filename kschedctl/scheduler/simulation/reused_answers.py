@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import preemption_plugins, 
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.plugins.default_preemption import evicted_later
+from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
 from kschedctl.scheduler.queueing.nominations import Nominations
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, Hope
@@ -197,7 +197,7 @@ class ReusedAnswers:
             asked = [plugin.name for plugin in framework.at("postFilter")] if len(self.placements.view.nodes) else ()
         if candidate is not None and outcome is not None:
             failure = Failed(Code.UNSCHEDULABLE, "", self.failures.rejectors(position), candidate.row)
-            later = in_gang and evicted_later(outcome, self.gangs.scheduler.gates)
+            later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
             return Hope(failure, candidate.victims, asked, later)
         if not in_gang and not self._known:
             self.failures.add(position)

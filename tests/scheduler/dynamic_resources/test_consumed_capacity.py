@@ -42,7 +42,7 @@ def test_of_a_device_with_ten(requested: str | None, policy: CapacityRequestPoli
 
 def of_1_37(case: Json) -> Arithmetic:
     gates = FeatureGates("1.37", {"DRAFractionalCapacityRange": case["fractionalCapacityRange"]})
-    return Arithmetic.of(Features.of(gates))
+    return Arithmetic.of(Features.from_gates(gates))
 
 
 def policy_of(document: Json | None) -> CapacityRequestPolicy | None:
@@ -79,5 +79,5 @@ def test_an_amount_that_nothing_can_hold_counts_before_one_that_is_too_large() -
     for names in (("c0", "c1"), ("c1", "c0")):
         ordered = {name: capacity[name] for name in names}
         with pytest.raises(AllocationError):
-            fits(requested, ordered, arithmetic=Arithmetic.of(Features.of(FeatureGates("1.37"))))
-        assert not fits(requested, ordered, arithmetic=Arithmetic.of(Features.of(FeatureGates("1.36"))))
+            fits(requested, ordered, arithmetic=Arithmetic.of(Features.from_gates(FeatureGates("1.37"))))
+        assert not fits(requested, ordered, arithmetic=Arithmetic.of(Features.from_gates(FeatureGates("1.36"))))

@@ -13,7 +13,12 @@ import pytest
 
 import kschedctl
 from kschedctl.scheduler.framework.scores import truncating_divide
-from kschedctl.scheduler.plugins.helper.resource_allocation import MANY, ORDINARY, STRATEGIES, NodeUsage
+from kschedctl.scheduler.plugins.helper.resource_allocation import (
+    MAX_EXACT_AMOUNT,
+    MIN_SIZE_FOR_FLOAT_DIVISION,
+    STRATEGIES,
+    NodeUsage,
+)
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     RequestedToCapacityRatioParam,
     ResourceSpec,
@@ -141,7 +146,7 @@ def test_scores_wrap_around(name: str, naive: Any) -> None:
     pairs = [(requested, capacity) for requested in AMOUNTS for capacity in AMOUNTS if capacity > 0]
     assert scores(strategy, pairs) == [naive(*pair) for pair in pairs]
     for pair in pairs:
-        if pair[1] < ORDINARY:
+        if pair[1] < MAX_EXACT_AMOUNT:
             assert scores(strategy, [pair], plain=True) == [naive(*pair)]
 
 
@@ -158,7 +163,7 @@ def test_shares_just_below_whole_percents(name: str, naive: Any) -> None:
         if 0 <= capacity * percent // 100 + off <= capacity
     ]
     want = [naive(*pair) for pair in pairs]
-    assert len(pairs) > MANY
+    assert len(pairs) > MIN_SIZE_FOR_FLOAT_DIVISION
     assert scores(strategy, pairs, plain=True) == want
     assert [scores(strategy, [pair], plain=True)[0] for pair in pairs] == want
 

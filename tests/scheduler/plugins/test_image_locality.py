@@ -8,7 +8,7 @@ from plugin_cases import cases, pod_info, scores, snapshot
 from small_clusters import check_scores, clusters, many, name_of
 
 from kschedctl.api.kube_version import KubeVersion
-from kschedctl.scheduler.plugins.image_locality import ImageLocality, normalized_image_name
+from kschedctl.scheduler.plugins.image_locality import ImageLocality, normalize_image_name
 
 
 @cases("imagelocality", "score")
@@ -19,7 +19,7 @@ def test_score(case):
 
 @cases("imagelocality", "normalizedimagename")
 def test_normalized_image_name(case):
-    assert normalized_image_name(case["input"]) == case["want"]["output"]
+    assert normalize_image_name(case["input"]) == case["want"]["output"]
 
 
 IMAGES = ["web:1", "web:latest", "registry:5000/db:2"]

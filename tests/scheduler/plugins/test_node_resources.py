@@ -27,7 +27,7 @@ from small_clusters import (
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
-from kschedctl.scheduler.plugins.helper.resource_allocation import asked_of, node_usage, pod_amounts
+from kschedctl.scheduler.plugins.helper.resource_allocation import demanded_amounts, node_usage, pod_amounts
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     DEFAULT_RESOURCES,
     RequestedToCapacityRatioParam,
@@ -122,7 +122,7 @@ def test_requests(case):
 @cases("noderesources", "allocatable-requested")
 def test_usage_of_a_node(case):
     view = snapshot(case)
-    asked = asked_of([ResourceSpec(case["resource"])], [1], view)
+    asked = demanded_amounts([ResourceSpec(case["resource"])], [1], view)
     devices = partial(DeviceBackedResources, view, fit(case).features)
     found = node_usage(asked, view, view.requested, np.arange(1), devices)
     assert {"allocatable": found.allocatable[0, 0], "requested": found.used[0, 0]} == case["want"]

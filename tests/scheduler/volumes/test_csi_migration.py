@@ -9,11 +9,11 @@ from kschedctl.cluster import convert
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BY_NAME,
     TranslationError,
+    find_in_tree_plugin,
     migrated_plugins,
-    plugin_of,
-    translated_affinity,
-    translated_handle,
-    volume_handle,
+    translate_affinity,
+    translate_handle,
+    translate_volume_handle,
 )
 
 GA, BETA = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
@@ -52,9 +52,9 @@ def persistent_volume(source, labels=None, terms=None) -> PersistentVolume:
 )
 def test_handles(source, labels, handle):
     volume = persistent_volume(source, labels)
-    plugin = plugin_of(volume.spec)
+    plugin = find_in_tree_plugin(volume.spec)
     assert plugin is not None
-    assert translated_handle(volume, plugin) == handle
+    assert translate_volume_handle(volume, plugin) == handle
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_handles(source, labels, handle):
 )
 def test_volumes_without_an_equivalent(source, labels, problem):
     volume = persistent_volume(source, labels)
-    plugin = plugin_of(volume.spec)
+    plugin = find_in_tree_plugin(volume.spec)
     assert plugin is not None
     with pytest.raises(TranslationError) as error:
-        translated_handle(volume, plugin)
+        translate_volume_handle(volume, plugin)
     assert str(error.value) == problem
 
 
@@ -102,7 +102,7 @@ def test_volumes_without_an_equivalent(source, labels, problem):
 )
 def test_topology(labels, terms, want):
     volume = persistent_volume({"awsElasticBlockStore": {"volumeID": "vol-1"}}, labels, terms)
-    found = translated_affinity(volume, BY_NAME["kubernetes.io/aws-ebs"])
+    found = translate_affinity(volume, BY_NAME["kubernetes.io/aws-ebs"])
     got = None
     if found is not None and found.required is not None:
         got = [{r.key: list(r.values or ()) for r in t.match_expressions} for t in found.required.node_selector_terms]
@@ -111,7 +111,7 @@ def test_topology(labels, terms, want):
 
 def test_azure_disks_keep_their_topology():
     volume = persistent_volume({"azureDisk": {"diskURI": "d"}}, {GA: "a"}, [{GA: ["a"]}])
-    assert translated_affinity(volume, BY_NAME["kubernetes.io/azure-disk"]) == volume.spec.node_affinity
+    assert translate_affinity(volume, BY_NAME["kubernetes.io/azure-disk"]) == volume.spec.node_affinity
 
 
 def test_sources_in_pods():
@@ -120,14 +120,14 @@ def test_sources_in_pods():
     }
     document = convert({"kind": "Pod", "metadata": {"name": "p"}, **pod})
     volumes: tuple[Volume, ...] = document.spec.volumes  # type: ignore[attr-defined]
-    plugins = [plugin_of(volume) for volume in volumes]
+    plugins = [find_in_tree_plugin(volume) for volume in volumes]
     assert [(p.name, p.enabled) if p else None for p in plugins] == [
         ("kubernetes.io/azure-file", False),
         ("kubernetes.io/vsphere-volume", False),
         None,
         None,
     ]
-    assert volume_handle(persistent_volume({"cinder": {"volumeID": "v"}}).spec.cinder) == "v"
+    assert translate_handle(persistent_volume({"cinder": {"volumeID": "v"}}).spec.cinder) == "v"
 
 
 def test_migrated_plugins():

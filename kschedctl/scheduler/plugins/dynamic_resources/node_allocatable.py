@@ -81,7 +81,7 @@ def _insufficient(demand: Quantities, usage: Usage) -> Refusals:
     refusals: Refusals = []
     for name, amount in amounts(demand).items():
         if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
-            offered, used = usage.of(name)
+            offered, used = usage.column(name)
             short, reason = amount > offered - used, f"Insufficient {name}"
             refusals.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
             refusals.append((short & (amount <= offered), DeviceVerdict(Code.UNSCHEDULABLE, reason)))

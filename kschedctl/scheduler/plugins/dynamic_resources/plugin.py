@@ -113,7 +113,9 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     @classmethod
     def make(cls, args: object, gates: FeatureGates) -> Self:
         """Versions without arguments of it do not look at what is given as such."""
-        return cls(args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.of(gates))
+        return cls(
+            args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.from_gates(gates)
+        )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         if not view.objects.gaps:

@@ -1,1 +1,1 @@
-"""What several plugins share. Upstream: pkg/scheduler/framework/plugins/helper."""
+"""Rules that several plugins share. Upstream: pkg/scheduler/framework/plugins/helper."""

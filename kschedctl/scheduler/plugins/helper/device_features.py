@@ -1,4 +1,4 @@
-"""Which parts of dynamic resource allocation the feature gates switch on."""
+"""The feature gates of dynamic resource allocation, resolved for one version."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ CHECKS_ADMIN_ACCESS = ByVersion(
 
 
 class Features(NamedTuple):
-    """Upstream: AllocatorFeatures in plugins/dynamicresources/dynamicresources.go and plugins/feature (v1.36)."""
+    """Parts of dynamic resource allocation that the feature gates enable.
+
+    Upstream: AllocatorFeatures in plugins/dynamicresources/dynamicresources.go and plugins/feature (v1.36).
+    """
 
     admin_access: bool = True
     prioritized_list: bool = True
@@ -49,38 +52,39 @@ class Features(NamedTuple):
     release: KubeVersion = VERIFIED
 
     @classmethod
-    def of(cls, gates: FeatureGates) -> Features:
-        on = gates.enabled
+    def from_gates(cls, gates: FeatureGates) -> Features:
+        """Resolve the features from the feature gates of a version."""
+        enabled = gates.enabled
         return cls(
-            admin_access=on("DRAAdminAccess") or not CHECKS_ADMIN_ACCESS.at(gates.release),
-            prioritized_list=on("DRAPrioritizedList"),
-            partitionable_devices=on("DRAPartitionableDevices"),
-            device_taints=on("DRADeviceTaints"),
-            device_taint_rules=on(TAINT_RULES_GATE.at(gates.release)),
-            binding_conditions=on("DRADeviceBindingConditions") and on("DRAResourceClaimDeviceStatus"),
-            consumable_capacity=on("DRAConsumableCapacity"),
-            fractional_range=on("DRAFractionalCapacityRange"),
-            list_attributes=on("DRAListTypeAttributes"),
-            extended_resource=on("DRAExtendedResource"),
-            node_allocatable=on("DRANodeAllocatableResources"),
-            workload_claims=on("DRAWorkloadResourceClaims"),
-            device_status=on("DRAResourceClaimDeviceStatus"),
+            admin_access=enabled("DRAAdminAccess") or not CHECKS_ADMIN_ACCESS.at(gates.release),
+            prioritized_list=enabled("DRAPrioritizedList"),
+            partitionable_devices=enabled("DRAPartitionableDevices"),
+            device_taints=enabled("DRADeviceTaints"),
+            device_taint_rules=enabled(TAINT_RULES_GATE.at(gates.release)),
+            binding_conditions=enabled("DRADeviceBindingConditions") and enabled("DRAResourceClaimDeviceStatus"),
+            consumable_capacity=enabled("DRAConsumableCapacity"),
+            fractional_range=enabled("DRAFractionalCapacityRange"),
+            list_attributes=enabled("DRAListTypeAttributes"),
+            extended_resource=enabled("DRAExtendedResource"),
+            node_allocatable=enabled("DRANodeAllocatableResources"),
+            workload_claims=enabled("DRAWorkloadResourceClaims"),
+            device_status=enabled("DRAResourceClaimDeviceStatus"),
             release=gates.release,
         )
 
     @property
     def lists_in_cel(self) -> bool:
-        """Whether CEL selectors read attributes with several values."""
+        """Whether CEL selectors can read attributes with several values."""
         return self.list_attributes or LISTS_IN_CEL.at(self.release)
 
     @property
     def newer_allocator(self) -> bool:
-        """Whether it runs the allocator that knows distinctAttribute and heeds requests for capacity.
+        """Whether the allocator runs that supports distinctAttribute and checks requests for capacity.
 
         Upstream: NewAllocator in dynamic-resource-allocation/structured/allocator.go.
         """
-        needed = NEWER_ALLOCATOR.at(self.release)
-        return any(getattr(self, feature) for feature in needed)
+        triggering_features = NEWER_ALLOCATOR.at(self.release)
+        return any(getattr(self, feature) for feature in triggering_features)
 
 
 DEFAULT_FEATURES = Features()

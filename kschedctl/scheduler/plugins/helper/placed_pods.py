@@ -1,15 +1,17 @@
-"""Which pods hold, or held, a place on a node that others may wait for."""
+"""Decides whether a deleted pod frees room on a node."""
 
 from __future__ import annotations
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 
-FREES_PROMISES = ByVersion(
+NOMINATED_PODS_FREE_ROOM = ByVersion(
     "whether a pod that was only promised a node frees room when it goes", (("", False), ("1.33", True))
 )
 
 
-def placed(pod: Pod, promised: bool) -> bool:
-    """Whether it is on a node or, where that counts, is promised one."""
-    return bool(pod.spec.node_name or (promised and pod.status.nominated_node_name))
+def frees_room(pod: Pod, counts_nominated: bool) -> bool:
+    """Return whether the deletion of the pod frees room, because it is bound or, if that counts, nominated to a
+    node.
+    """
+    return bool(pod.spec.node_name or (counts_nominated and pod.status.nominated_node_name))

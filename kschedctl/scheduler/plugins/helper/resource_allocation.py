@@ -1,4 +1,4 @@
-"""What the two plugins that score by resource usage have in common: amounts, usage of nodes, strategies.
+"""Scoring by resource usage, shared by NodeResourcesFit and NodeResourcesBalancedAllocation.
 
 Upstream: pkg/scheduler/framework/plugins/noderesources/resource_allocation.go, least_allocated.go, most_allocated.go,
 requested_to_capacity_ratio.go and plugins/helper/shape_score.go (v1.36).
@@ -17,184 +17,206 @@ from kschedctl.api.arrays import Amounts, Counts, Rows, Scores
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away, truncating_divide
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, ScoringStrategy
-from kschedctl.scheduler.plugins.helper.shape import broken_linear, shape_points
+from kschedctl.scheduler.plugins.helper.shape import broken_linear, scale_points
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.own_rows import NodeView, of_all_nodes
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
 
-ORDINARY = 2**46
-"""Amounts below it, which are those that machines have, and a hundred times as much of them, are exact as floats."""
-MANY = 512
-"""From so many on floats are divided sooner than whole numbers."""
+MAX_EXACT_AMOUNT = 2**46
+"""Amounts below this limit, and a hundred times as much, are exact as floats. Real machines stay below it."""
+MIN_SIZE_FOR_FLOAT_DIVISION = 512
+"""The array size from which float division is faster than int64 division."""
 
 
 class ResourceColumn(NamedTuple):
-    """(N,) each: what the nodes offer of one resource, and what is used of it."""
+    """The amounts of one resource on all nodes, (N,) each."""
 
     allocatable: Amounts
+    """The amounts that the nodes offer."""
     used: Amounts
+    """The amounts that pods on the nodes use."""
 
 
 class BackingDevices(Protocol):
-    """The devices that stand for extended resources."""
+    """Devices that back extended resources."""
 
     def backs(self, resource: str) -> bool:
-        """Whether a DeviceClass backs the resource."""
+        """Return whether a DeviceClass backs the resource."""
 
     def totals(self, resource: str) -> tuple[Counts, Counts]:
-        """(N,) each: how many devices that back the resource a node has, and how many of them are allocated."""
+        """Return (N,) the number of devices that back the resource and (N,) how many of them are allocated."""
 
 
 class Usage:
-    """Resource usage of nodes by ``requested`` (N, R), under a hypothesis priced by ``requests`` (T, R)."""
+    """Resource usage of nodes, including hypothetical pod changes.
+
+    `requested` (N, R) is the usage without these changes, and `requests` (T, R) has the requests of each pod info.
+    """
 
     def __init__(self, view: NodeView, requested: Amounts, requests: Amounts, delta: Delta = NO_CHANGE) -> None:
         self.view = view
         self.requested = delta.added(requested, requests) if delta else requested
 
-    def of(self, name: str) -> ResourceColumn:
-        """One resource; all zero when no node and no pod of the snapshot knows it."""
+    def column(self, name: str) -> ResourceColumn:
+        """Return the amounts of a resource, all zero if no node and no pod has it."""
         column = self.view.resources.get(name)
         if column is None:
             none = np.zeros(len(self.view.nodes), np.int64)
             return ResourceColumn(none, none)
         return ResourceColumn(self.view.allocatable[:, column], self.requested[:, column])
 
-    def leaves(self, requests: Mapping[str, int]) -> bool:
-        """Whether every node has as much left of everything, and room for a pod more."""
+    def fits_everywhere(self, requests: Mapping[str, int]) -> bool:
+        """Return whether every node has room for the requests and for one more pod."""
         view, wanted = self.view, tuple(requests.items())
-        needed = view.memo((Usage, wanted), lambda: _needed(requests, view))
-        return needed is not None and not np.count_nonzero(needed > view.allocatable - self.requested)
+        pod_requests = view.memo((Usage, wanted), lambda: _requests_vector(requests, view))
+        return pod_requests is not None and not np.count_nonzero(pod_requests > view.allocatable - self.requested)
 
 
-def _needed(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
-    """(R,): the requests of a pod, and 1 of pods; None when some is of a resource that the snapshot does not know."""
+def _requests_vector(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
+    """Return (R,) the requests with 1 for pods, or None if the snapshot does not have some resource."""
     if not requests.keys() <= view.resources.keys():
         return None
-    needed: Amounts = view.matrix([{**requests, names.PODS: 1}])[0]
-    return needed
+    vector: Amounts = view.matrix([{**requests, names.PODS: 1}])[0]
+    return vector
 
 
 def pod_amounts(info: PodInfo, resources: Sequence[ResourceSpec], options: Options, nonzero: bool = False) -> list[int]:
-    """What the pod requests of each resource; ``nonzero`` counts containers without cpu or memory with a default.
+    """Return how much the pod requests of each resource, in their order.
 
-    What its devices give of node resources does not count here, whatever its status says.
+    With `nonzero`, containers without a request for cpu or memory count with a default. Node resources that the pod's
+    devices provide do not count, whatever its status says.
     """
     options = options._replace(dra_node_allocatable=False)
     amounts = info.amounts(options._replace(non_missing=DEFAULT_REQUESTS) if nonzero else options)
     return [amounts.get(resource.name, 0) for resource in resources]
 
 
-class AskedAmounts(NamedTuple):
-    """What a pod asks of some resources, as nodes have them; no pod changes it.
-
-    ``columns``: of each resource in the matrices of nodes; ``unknown`` (X, 1): which do not count, None for none;
-    ``from_devices``: which devices may give; ``requests`` and ``weights``, (X, 1) and (X,). ``plain``: all nodes of the
-    snapshot offer all of them, in ordinary amounts.
-    """
+class DemandedAmounts(NamedTuple):
+    """The requests of a pod for some resources (X), aligned with the columns of the nodes. Pods do not change it."""
 
     columns: Rows | slice
-    unknown: npt.NDArray[np.bool_] | None
+    """The column of each resource in the matrices of nodes."""
+    uncounted: npt.NDArray[np.bool_] | None
+    """(X, 1), a mask of the resources that do not count, or None if all count."""
     from_devices: Sequence[tuple[int, str]]
+    """Index and name of each resource that devices may provide."""
     requests: Amounts
+    """(X, 1), the requested amounts."""
     weights: Amounts
-    plain: bool
+    """(X,), the weights of the resources."""
+    offered_everywhere: bool
+    """Whether all nodes of the snapshot offer all the resources, in amounts below MAX_EXACT_AMOUNT."""
 
 
 class NodeUsage(NamedTuple):
-    """(X, F) each, X the resources: used with the pod, used without it, allocatable; ``weights`` (X,).
+    """Usage of some resources (X) on the nodes that are scored (F).
 
-    Zero where a node does not offer the resource, and for scalar resources that the pod does not request. ``plain``: no
-    allocatable amount is zero, below it, or out of the ordinary.
+    Amounts are zero if the node does not offer the resource, or if the resource is scalar and the pod does not request
+    it.
     """
 
     requested: Amounts
+    """(X, F), the amounts used including the pod."""
     used: Amounts
+    """(X, F), the amounts used without the pod."""
     allocatable: Amounts
+    """(X, F), the amounts that the nodes offer."""
     weights: Amounts
-    plain: bool = False
+    """(X,), the weights of the resources."""
+    offered_everywhere: bool = False
+    """Whether all allocatable amounts are above zero and below MAX_EXACT_AMOUNT."""
 
 
-def asked_of(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> AskedAmounts:
-    """What a pod that requests so much of each of the resources asks of nodes."""
-    key = (asked_of, tuple(resources), tuple(requests))
-    return view.memo(key, lambda: _asked(resources, requests, view))
+def demanded_amounts(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
+    """Return the requests aligned with the columns of the nodes, cached per combination."""
+    key = (demanded_amounts, tuple(resources), tuple(requests))
+    return view.memo(key, lambda: _align_requests(resources, requests, view))
 
 
 def node_usage(
-    asked: AskedAmounts, view: NodeView, requested: Amounts, rows: Rows, devices: Callable[[], BackingDevices]
+    demanded: DemandedAmounts, view: NodeView, requested: Amounts, rows: Rows, devices: Callable[[], BackingDevices]
 ) -> NodeUsage:
-    """How nodes are used of which ``requested`` (N, R) is taken.
+    """Return the usage of the scored nodes with and without the pod.
 
-    Where one does not offer an extended resource its ``devices`` count, if a class backs it.
+    `requested` (N, R) is the usage of all nodes. If a node does not offer an extended resource that a DeviceClass
+    backs, its devices count instead.
     """
-    columns, unknown = asked.columns, asked.unknown
-    allocatable, used = _grid(view.allocatable, rows, columns, view), _grid(requested, rows, columns, view)
-    if asked.plain:
-        return NodeUsage(used + asked.requests, used, allocatable, asked.weights, plain=True)
+    columns, unknown = demanded.columns, demanded.uncounted
+    allocatable, used = (
+        _select_cells(view.allocatable, rows, columns, view),
+        _select_cells(requested, rows, columns, view),
+    )
+    if demanded.offered_everywhere:
+        return NodeUsage(used + demanded.requests, used, allocatable, demanded.weights, offered_everywhere=True)
     allocatable = allocatable.copy() if unknown is None else np.where(unknown, 0, allocatable)
     used = np.where(allocatable != 0, used, 0)
-    if asked.from_devices:
+    if demanded.from_devices:
         backing = devices()
-        for i, name in asked.from_devices:
+        for i, name in demanded.from_devices:
             if backing.backs(name):
                 total, allocated = backing.totals(name)
                 absent = allocatable[i] == 0
                 allocatable[i, absent], used[i, absent] = total[rows][absent], allocated[rows][absent]
-    with_pod = np.where(allocatable != 0, used + asked.requests, 0)
-    return NodeUsage(with_pod, used, allocatable, asked.weights)
+    with_pod = np.where(allocatable != 0, used + demanded.requests, 0)
+    return NodeUsage(with_pod, used, allocatable, demanded.weights)
 
 
-def _grid(matrix: Amounts, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
-    """(X, F): some columns of some rows, side by side in memory, not to be written to."""
+def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
+    """Return (X, F) the columns of the rows as contiguous memory that must not be written to."""
     picked = np.ascontiguousarray(matrix[:, columns].T)
     return picked if rows is view.nodes.rows else picked.take(rows, axis=1)
 
 
-def _asked(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> AskedAmounts:
-    wanted = [r.name for r in resources]
-    skipped = [request == 0 and names.is_scalar(name) for name, request in zip(wanted, requests, strict=True)]
+def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
+    """Match the resources with the columns of the nodes."""
+    resource_names = [r.name for r in resources]
+    skipped = [request == 0 and names.is_scalar(name) for name, request in zip(resource_names, requests, strict=True)]
     columns = [
         -1 if skip or not names.is_counted(name) else view.resources.get(name, -1)
-        for name, skip in zip(wanted, skipped, strict=True)
+        for name, skip in zip(resource_names, skipped, strict=True)
     ]
-    devices = [(i, name) for i, name in enumerate(wanted) if not skipped[i] and names.is_dra_extended(name)]
-    numbers = np.array(columns, np.int64)
-    unknown = (numbers < 0)[:, None] if -1 in columns else None
-    side_by_side = columns and unknown is None and columns == [*range(columns[0], columns[-1] + 1)]
-    at = slice(columns[0], columns[-1] + 1) if side_by_side else numbers
-    offered = of_all_nodes(view).allocatable[:, at]
-    plain = bool(columns) and unknown is None and bool(offered.all()) and _are_ordinary(offered)
+    devices = [(i, name) for i, name in enumerate(resource_names) if not skipped[i] and names.is_dra_extended(name)]
+    column_numbers = np.array(columns, np.int64)
+    unknown = (column_numbers < 0)[:, None] if -1 in columns else None
+    is_contiguous = columns and unknown is None and columns == [*range(columns[0], columns[-1] + 1)]
+    selection = slice(columns[0], columns[-1] + 1) if is_contiguous else column_numbers
+    offered = of_all_nodes(view).allocatable[:, selection]
+    offered_everywhere = bool(columns) and unknown is None and bool(offered.all()) and _are_exact_as_floats(offered)
     weights = np.array([r.weight for r in resources], np.int64)
-    return AskedAmounts(at, unknown, devices, np.array(requests, np.int64)[:, None], weights, plain)
+    return DemandedAmounts(
+        selection, unknown, devices, np.array(requests, np.int64)[:, None], weights, offered_everywhere
+    )
 
 
 def least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """(F,): the free share of each resource after the pod, weighted."""
+    """Return (F,) the weighted mean of the free shares after placing the pod, 0 to 100."""
     requested, allocatable = usage.requested, usage.allocatable
-    if usage.plain and _are_ordinary(requested):  # the usual case, in fewer steps
+    if usage.offered_everywhere and _are_exact_as_floats(requested):  # the usual case, in fewer steps
         free = np.maximum(allocatable - requested, 0)
-        return _weighted(_quotients(free * MAX_NODE_SCORE, allocatable), usage)
-    left = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE)
-    return _weighted_of_some(truncating_divide(left, np.where(allocatable == 0, 1, allocatable)), usage)
+        return _weighted_mean(_divide_exactly(free * MAX_NODE_SCORE, allocatable), usage)
+    free_shares = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE)
+    return _weighted_mean_of_offered(truncating_divide(free_shares, np.where(allocatable == 0, 1, allocatable)), usage)
 
 
 def most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """(F,): the used share of each resource after the pod, weighted."""
+    """Return (F,) the weighted mean of the used shares after placing the pod, 0 to 100."""
     requested, allocatable = usage.requested, usage.allocatable
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
-    if usage.plain and _are_ordinary(requested):
-        return _weighted(_quotients(used, allocatable), usage)
-    return _weighted_of_some(truncating_divide(used, np.where(allocatable == 0, 1, allocatable)), usage)
+    if usage.offered_everywhere and _are_exact_as_floats(requested):
+        return _weighted_mean(_divide_exactly(used, allocatable), usage)
+    return _weighted_mean_of_offered(truncating_divide(used, np.where(allocatable == 0, 1, allocatable)), usage)
 
 
 def requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """(F,): the profile's function of the used share, weighted over the resources that score above zero."""
+    """Return (F,) the weighted mean of the scores that the profile's shape gives the used shares.
+
+    Resources that score zero do not count.
+    """
     requested, allocatable = usage.requested, usage.allocatable
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
     shares = truncating_divide(requested * 100, np.where(allocatable == 0, 1, allocatable))
     percent = np.where((allocatable == 0) | (requested > allocatable), 100, shares)
-    scores = broken_linear(shape_points(shape), percent)
+    scores = broken_linear(scale_points(shape), percent)
     counted = (allocatable != 0) & (scores > 0)
     weights = np.where(counted, usage.weights[:, None], 0)
     total, weight = (scores * weights).sum(axis=0), weights.sum(axis=0)
@@ -208,28 +230,30 @@ STRATEGIES = {
 }
 
 
-def _weighted(shares: Amounts, usage: NodeUsage) -> Scores:
-    """(F,): the mean of shares (X, F) that are not below zero."""
+def _weighted_mean(shares: Amounts, usage: NodeUsage) -> Scores:
+    """Return (F,) the weighted mean of non-negative shares (X, F)."""
     mean: Scores = usage.weights.dot(shares) // sum(usage.weights.tolist())
     return mean
 
 
-def _weighted_of_some(shares: Amounts, usage: NodeUsage) -> Scores:
-    """(F,): the mean of shares (X, F), resources that a node does not offer aside."""
-    counting = (usage.allocatable != 0) * usage.weights[:, None]
-    return truncating_divide((shares * counting).sum(axis=0), np.maximum(counting.sum(axis=0), 1))
+def _weighted_mean_of_offered(shares: Amounts, usage: NodeUsage) -> Scores:
+    """Return (F,) the weighted mean of shares (X, F) over the resources that each node offers."""
+    weights = (usage.allocatable != 0) * usage.weights[:, None]
+    return truncating_divide((shares * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1))
 
 
-def _quotients(amounts: Amounts, of: Amounts) -> Amounts:
-    """Ordinary amounts divided by others, rounded down, where there are many in less time than int64 takes.
+def _divide_exactly(amounts: Amounts, divisors: Amounts) -> Amounts:
+    """Return the quotients of small amounts, rounded down, by float division if that is faster.
 
-    A quotient of whole numbers that together are less than 2**53 is never rounded up to the next whole number: it is
-    further from that than half the distance of two floats.
+    The float quotient of integers that together stay below 2**53 is never rounded up to the next integer: its distance
+    from that is more than half the distance between two floats.
     """
-    quotients: Amounts = amounts // of if amounts.size < MANY else (amounts / of).astype(np.int64)
+    quotients: Amounts = (
+        amounts // divisors if amounts.size < MIN_SIZE_FOR_FLOAT_DIVISION else (amounts / divisors).astype(np.int64)
+    )
     return quotients
 
 
-def _are_ordinary(amounts: Amounts) -> bool:
-    """Whether none is below zero, or too large for the quotients of a hundred times as much."""
-    return 0 <= int(np.bitwise_or.reduce(amounts, axis=None)) < ORDINARY
+def _are_exact_as_floats(amounts: Amounts) -> bool:
+    """Return whether all amounts are non-negative and small enough for exact float division."""
+    return 0 <= int(np.bitwise_or.reduce(amounts, axis=None)) < MAX_EXACT_AMOUNT

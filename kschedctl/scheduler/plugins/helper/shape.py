@@ -1,4 +1,4 @@
-"""The piecewise linear function from utilization to score that arguments of several plugins have.
+"""Piecewise linear functions from utilization to score, as the arguments of several plugins define them.
 
 Upstream: pkg/scheduler/framework/plugins/helper/shape_score.go and
 pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
@@ -27,12 +27,12 @@ class UtilizationShapePoint(Struct, frozen=True):
     score: Int32 = 0
 
 
-def shape_errors(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
-    """What the scheduler refuses in the points."""
+def validate_shape(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
+    """Yield the validation errors of the points."""
     if not points:
         yield required(path, "at least one point must be specified")
-    unsorted = [i for i in range(1, len(points)) if points[i - 1].utilization >= points[i].utilization]
-    for i in unsorted[:1]:
+    unsorted_indices = [i for i in range(1, len(points)) if points[i - 1].utilization >= points[i].utilization]
+    for i in unsorted_indices[:1]:
         yield invalid(f"{path}[{i}].utilization", points[i].utilization, "values must be sorted in increasing order")
     for i, point in enumerate(points):
         if not 0 <= point.utilization <= 100:
@@ -41,19 +41,21 @@ def shape_errors(points: Sequence[UtilizationShapePoint], path: str) -> Iterator
             yield invalid(f"{path}[{i}].score", point.score, f"not in valid range [0, {MAX_CUSTOM_PRIORITY_SCORE}]")
 
 
-def shape_points(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]]:
-    """The points with scores of 0 to 100."""
+def scale_points(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]]:
+    """Return the points as (utilization, score) with scores scaled from 0..10 to 0..100."""
     scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
     return [(point.utilization, point.score * scale) for point in shape]
 
 
-def broken_linear(points: Sequence[tuple[int, int]], at: Amounts) -> Amounts:
-    """The function through the points (utilization, score), constant outside them, in Go's integer arithmetic.
+def broken_linear(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
+    """Evaluate the function through the points (utilization, score) in Go's integer arithmetic.
+
+    The function is constant before the first and after the last point.
 
     >>> broken_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
     [100, 100, 67, 0, 0]
     """
-    value = np.full_like(at, points[-1][1])
+    value = np.full_like(utilization, points[-1][1])
     for (x0, y0), (x1, y1) in reversed(list(pairwise(points))):
-        value = np.where(at <= x1, y0 + truncating_divide((y1 - y0) * (at - x0), x1 - x0), value)
-    return np.where(at <= points[0][0], points[0][1], value)
+        value = np.where(utilization <= x1, y0 + truncating_divide((y1 - y0) * (utilization - x0), x1 - x0), value)
+    return np.where(utilization <= points[0][0], points[0][1], value)

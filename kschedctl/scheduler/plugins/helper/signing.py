@@ -1,4 +1,4 @@
-"""What the signatures of several plugins hold.
+"""Fragments of pod signatures that several plugins share.
 
 Upstream: staging/src/k8s.io/kube-scheduler/framework/signers.go (v1.36).
 """
@@ -23,46 +23,49 @@ EXTENDED_RESOURCES_SIGNED = ByVersion(
 encode = msgspec.json.Encoder(order="sorted").encode
 
 
-def signed_tolerations(info: PodInfo) -> Fragment:
-    """The tolerations."""
+def sign_tolerations(info: PodInfo) -> Fragment:
+    """Return the pod's tolerations in a fixed order."""
     return {"tolerations": sorted(info.spec.tolerations, key=lambda toleration: (toleration.key, toleration.value))}
 
 
-def signed_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | None:
-    """The requests; None for a pod whose extended resources devices may back."""
-    if features.extended_resource and not _signs_devices(info, view, features):
+def sign_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | None:
+    """Return the pod's requests, or None if devices may back its extended resources."""
+    if features.extended_resource and not _can_sign_extended_resources(info, view, features):
         return None
-    usual = (names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE)
+    native_resources = (names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE)
     return {
-        "resources": {name: amount for name, amount in info.incoming_requests.items() if amount or name not in usual}
+        "resources": {
+            name: amount for name, amount in info.incoming_requests.items() if amount or name not in native_resources
+        }
     }
 
 
-def _signs_devices(info: PodInfo, view: Fork, features: Features) -> bool:
+def _can_sign_extended_resources(info: PodInfo, view: Fork, features: Features) -> bool:
+    """Return whether pods are signed with DRAExtendedResource enabled, and no DeviceClass backs this pod's requests."""
     signs = EXTENDED_RESOURCES_SIGNED.at(features.release)
     return signs and not backed(info.incoming_requests, backing_classes(view.objects))
 
 
-def signed_volumes(info: PodInfo) -> Fragment:
-    """The sources, without ConfigMaps and Secrets.
+def sign_volumes(info: PodInfo) -> Fragment:
+    """Return the sources of the pod's volumes, without ConfigMaps and Secrets.
 
-    Of projected volumes, which the API server gives nearly all pods alike, of NFS and such, and of how volumes are
-    mounted no snapshot keeps what upstream signs: pods that differ in these alone count as alike.
+    Snapshots do not keep everything that upstream signs: projected volumes (which nearly all pods have), NFS and
+    similar sources, and how volumes are mounted. Pods that differ only in these get equal signatures.
     """
-    unnamed = map(_source, info.spec.volumes)
-    return {"volumes": sorted(encode(volume).decode() for volume in unnamed if volume != Volume())}
+    sources = map(_normalize_source, info.spec.volumes)
+    return {"volumes": sorted(encode(volume).decode() for volume in sources if volume != Volume())}
 
 
-def _source(volume: Volume) -> Volume:
-    """Without its name, and with the limit of an emptyDir as the API server prints it."""
-    scratch = volume.empty_dir
-    if scratch is not None and scratch.size_limit is not None:
-        scratch = msgspec.structs.replace(scratch, size_limit=_canonical(scratch.size_limit))
-    return msgspec.structs.replace(volume, name="", empty_dir=scratch)
+def _normalize_source(volume: Volume) -> Volume:
+    """Return the volume without its name, with the limit of an emptyDir as the API server prints it."""
+    empty_dir = volume.empty_dir
+    if empty_dir is not None and empty_dir.size_limit is not None:
+        empty_dir = msgspec.structs.replace(empty_dir, size_limit=_canonical_quantity(empty_dir.size_limit))
+    return msgspec.structs.replace(volume, name="", empty_dir=empty_dir)
 
 
-def _canonical(quantity: str | int | float) -> str:
-    """What is no quantity stays as it is: no such pod is ever stored."""
+def _canonical_quantity(quantity: str | int | float) -> str:
+    """Return the quantity in canonical form, or unchanged if it is invalid, since such a pod is never stored."""
     try:
         return str(parse(quantity))
     except QuantityError:

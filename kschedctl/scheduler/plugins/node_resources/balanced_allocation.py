@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: nodes whose resources the pod would fill evenly."""
+"""NodeResourcesBalancedAllocation plugin: prefers nodes whose resources would be used evenly."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
-    AskedAmounts,
+    DemandedAmounts,
     NodeUsage,
     Usage,
-    asked_of,
+    demanded_amounts,
     node_usage,
     pod_amounts,
 )
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, with_weights
-from kschedctl.scheduler.plugins.helper.signing import signed_resources
+from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
@@ -59,11 +59,11 @@ BEST_EFFORT = ByVersion(
     (("", True), ("1.33", False)),
     "#130260",
 )
-HALF = MAX_NODE_SCORE // 2
+HALF_SCORE = MAX_NODE_SCORE // 2
 
 
 class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
-    """The resources whose utilizations should be alike."""
+    """The resources whose utilizations should be similar."""
 
     naming: ClassVar[Mapping[str, Naming]] = {"name": "resource"}
     resources: tuple[ResourceSpec, ...] = ()
@@ -72,6 +72,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
         return replace(self, resources=with_weights(self.resources))
 
     def errors(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the validation errors of the arguments."""
         seen = set()
         for i, resource in enumerate(self.resources):
             if resource.name in seen:
@@ -81,8 +82,10 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
                 yield invalid(f"resources[{i}].weight", resource.weight, "must be 1")
 
 
-class NodeResourcesBalancedAllocation(OwnRowPlugin[None, AskedAmounts]):
-    """Prefers nodes on which the pod makes the utilizations of the resources more alike: 50 worse, 75 same, 100 better.
+class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
+    """Plugin that prefers nodes on which the pod makes the utilizations of the resources more similar.
+
+    The scores approach 50 if the pod makes the balance worse, 75 if it stays the same, and 100 if it improves.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
     """
@@ -103,33 +106,40 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, AskedAmounts]):
         version: KubeVersion = VERIFIED,
     ) -> None:
         self.resources, self.features = args.resources, features
-        self.compares = SCORED_BALANCE.at(version) is ScoredBalance.COMPARED
-        self.best_effort = BEST_EFFORT.at(version)
+        self.compares_with_before = SCORED_BALANCE.at(version) is ScoredBalance.COMPARED
+        self.scores_best_effort = BEST_EFFORT.at(version)
 
     @classmethod
     def make(cls, args: NodeResourcesBalancedAllocationArgs, gates: FeatureGates) -> Self:
-        return cls(args, Features.of(gates), gates.release)
+        return cls(args, Features.from_gates(gates), gates.release)
 
-    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[AskedAmounts]:
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
+        """Align the pod's requests with the nodes' columns, or skip Score if it requests none of the resources."""
         requests = self._requests(info, view)
-        if not (any(requests) or self.best_effort):
+        if not (any(requests) or self.scores_best_effort):
             return PRE_SCORE_SKIP
-        return PreScoreResult(asked_of(self.resources, requests, view))
+        return PreScoreResult(demanded_amounts(self.resources, requests, view))
 
-    def score(self, info: PodInfo, view: NodeView, state: AskedAmounts | None, rows: Rows) -> Scores:
-        asked = self.pre_score(info, view, rows).state if state is None else state
-        if asked is None:
+    def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
+        """Return (F,) the balance of each node with the pod, compared with that before since 1.36."""
+        demanded = self.pre_score(info, view, rows).state if state is None else state
+        if demanded is None:
             return np.zeros(len(rows), np.int64)
         devices = partial(DeviceBackedResources, view, self.features)
-        of_nodes = node_usage(asked, view, view.requested, rows, devices)
-        with_pod, without = _balance(np.array((of_nodes.requested, of_nodes.used)), of_nodes)
-        if not self.compares:
+        usage = node_usage(demanded, view, view.requested, rows, devices)
+        with_pod, without = _balance_scores(np.array((usage.requested, usage.used)), usage)
+        if not self.compares_with_before:
             return with_pod
-        compared: Scores = HALF + ((HALF + with_pod - without) / 2).astype(np.int64)  # Go rounds towards zero
+        compared: Scores = HALF_SCORE + ((HALF_SCORE + with_pod - without) / 2).astype(
+            np.int64
+        )  # Go rounds towards zero
         return compared
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Upstream has no cache for the selectors of DeviceClasses here, and crashes when it looks into it."""
+        """Report the crash of kube-scheduler 1.36 for extended resources backed by devices.
+
+        Upstream has no cache for the CEL selectors of DeviceClasses here and crashes when it accesses it.
+        """
         rows = cycle.feasible
         if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single node is not scored
             return None
@@ -137,12 +147,15 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, AskedAmounts]):
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
         requests = self._requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
-            selecting = devices.selecting_class(resource.name) if request else ""
-            if selecting and (devices.any_device()[rows] & (usage.of(resource.name).allocatable[rows] == 0)).any():
-                return UpstreamFault(CRASH.format(resource.name, selecting), None)
+            device_class = devices.selecting_class(resource.name) if request else ""
+            if (
+                device_class
+                and (devices.any_device()[rows] & (usage.column(resource.name).allocatable[rows] == 0)).any()
+            ):
+                return UpstreamFault(CRASH.format(resource.name, device_class), None)
         return None
 
-    def normalize(self, state: AskedAmounts | None, scores: Scores) -> Scores:
+    def normalize(self, state: DemandedAmounts | None, scores: Scores) -> Scores:
         return scores
 
     def _requests(self, info: PodInfo, view: NodeView) -> list[int]:
@@ -150,40 +163,43 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, AskedAmounts]):
         return view.memo(key, lambda: pod_amounts(info, self.resources, info.options), info)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        return signed_resources(info, view, self.features)
+        return sign_resources(info, view, self.features)
 
 
-def _balance(amounts: Amounts, usage: NodeUsage) -> tuple[Scores, Scores]:
-    """(2, X, F) amounts -> (F,) twice, 0..100: 100 less the standard deviation of the utilizations, in percent."""
-    if usage.plain and amounts.shape[1] == 2:  # the usual case, in fewer steps
+def _balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores, Scores]:
+    """Return (F,) twice, the balance with and without the pod: 100 minus the standard deviation in percent.
+
+    `amounts` (2, X, F) are the amounts used with and without the pod.
+    """
+    if usage.offered_everywhere and amounts.shape[1] == 2:  # the usual case, in fewer steps
         fractions = np.minimum(amounts / usage.allocatable, 1.0)
         deviation = np.abs((fractions[:, 0] - fractions[:, 1]) / 2)
     else:
-        deviation = np.array([_deviation(amount, usage.allocatable) for amount in amounts])
+        deviation = np.array([_utilization_deviation(amount, usage.allocatable) for amount in amounts])
     with_pod, without = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
     return with_pod, without
 
 
-def _deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
-    """(X, F) amounts -> (F,): the standard deviation of the utilizations.
+def _utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
+    """Return (F,) the standard deviation of the utilizations for amounts (X, F).
 
-    Resources that a node does not offer are left out; the sums run in the order of the resources, as upstream's do.
+    Resources that a node does not offer are left out. Sums run in the order of the resources, like upstream's.
     """
     offered = allocatable != 0
     fraction = np.where(offered, np.minimum(amounts / np.where(offered, allocatable, 1), 1.0), 0.0)
     count = offered.sum(axis=0)
     mean = _ordered_sum(fraction) / np.maximum(count, 1)
     differences = np.where(offered, fraction - mean, 0.0)
-    many = np.sqrt(_ordered_sum(differences * differences) / np.maximum(count, 1))
-    at = np.arange(fraction.shape[1])
+    deviation_of_many = np.sqrt(_ordered_sum(differences * differences) / np.maximum(count, 1))
+    node_indices = np.arange(fraction.shape[1])
     earliest = np.argmax(offered, axis=0)
     latest = len(offered) - 1 - np.argmax(offered[::-1], axis=0)
-    two = np.abs((fraction[earliest, at] - fraction[latest, at]) / 2)
-    return np.where(count == 2, two, np.where(count > 2, many, 0.0))
+    deviation_of_two = np.abs((fraction[earliest, node_indices] - fraction[latest, node_indices]) / 2)
+    return np.where(count == 2, deviation_of_two, np.where(count > 2, deviation_of_many, 0.0))
 
 
 def _ordered_sum(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """(X, F) -> (F,), from the first to the last: floating point addition depends on the order."""
+    """Return (F,) the sum over the first axis, strictly in order, because float addition depends on it."""
     total = np.zeros(values.shape[1])
     for row in values:
         total = total + row

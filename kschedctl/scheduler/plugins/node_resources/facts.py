@@ -1,4 +1,4 @@
-"""What stands behind a refusal of NodeResourcesFit, with its words."""
+"""Facts behind the rejections of NodeResourcesFit."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class DeferredResize(Detail, frozen=True):
 
 
 class Insufficient(Fact, frozen=True):
-    """``free`` of what the node ``offered`` is less than ``requested``.
-
-    ``largest`` is the most that any node offers.
-    """
+    """A resource of which a node has less free than the pod requests."""
 
     resource: str
     requested: int
     free: int
+    """The free amount on the node."""
     offered: int
+    """The allocatable amount of the node."""
     largest: int
+    """The largest allocatable amount of any node."""
     deferred_resizes: tuple[DeferredResize, ...] = ()
-    """Those on the node that reserve more of the resource than they run with, the largest difference first."""
+    """The deferred resizes on the node that reserve more of the resource than is used, largest difference first."""
 
     @property
     def nowhere(self) -> bool:
-        """Whether no node has that much even when it is empty."""
+        """Whether the request is larger than any node, even an empty one."""
         return self.requested > self.largest
 
     def words(self) -> str:
@@ -46,21 +46,22 @@ class Insufficient(Fact, frozen=True):
         """
         first = self.deferred_resizes[0] if self.deferred_resizes else DeferredResize("", 0, 0)
         amounts = (self.free, self.offered, *((first.reserved, first.running) if first.pod else ()))
-        asked, free, offered, *resize = names.format_in_one_unit(self.resource, self.requested, *amounts)
+        requested, free, offered, *resize = names.format_in_one_unit(self.resource, self.requested, *amounts)
         nowhere = "; no node is that large" if self.largest else "; no node offers any"
-        text = f"{self.resource}: {asked} requested, {free} free of {offered}{nowhere if self.nowhere else ''}"
+        text = f"{self.resource}: {requested} requested, {free} free of {offered}{nowhere if self.nowhere else ''}"
         if not resize:
             return text
-        more = len(self.deferred_resizes) - 1
-        others = f", and {more} more pod{'s do' if more > 1 else ' does'} so" if more else ""
+        remaining = len(self.deferred_resizes) - 1
+        others = f", and {remaining} more pod{'s do' if remaining > 1 else ' does'} so" if remaining else ""
         return f"{text}; {first.pod} reserves {resize[0]} for a deferred resize but runs with {resize[1]}{others}"
 
 
 class TooManyPods(Fact, frozen=True):
-    """As many pods as the node may have, or more, are there."""
+    """A node that already has its maximum number of pods."""
 
     pods: int
     limit: int
+    """The maximum number of pods of the node."""
 
     def words(self) -> str:
         return f"{self.pods} of {counted(self.limit, 'pod')}"

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: room for the pod's requests, and how full a node would be."""
+"""NodeResourcesFit plugin: rejects nodes without room for the pod's requests, and scores the others by their usage."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, DELETE, EITHER, UPDATE, WakeTrigger, changed_as_new, listed
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
-from kschedctl.scheduler.plugins.helper.placed_pods import FREES_PROMISES
+from kschedctl.scheduler.plugins.helper.placed_pods import NOMINATED_PODS_FREE_ROOM
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
     STRATEGIES,
-    AskedAmounts,
+    DemandedAmounts,
     NodeUsage,
     Usage,
-    asked_of,
+    demanded_amounts,
     most_allocated,
     node_usage,
     pod_amounts,
 )
-from kschedctl.scheduler.plugins.helper.signing import signed_resources
+from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.scheduler.plugins.node_resources import hints
 from kschedctl.scheduler.plugins.node_resources.facts import DeferredResize, Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
@@ -69,16 +69,19 @@ TOO_LARGE = ByVersion(
 SCORES_DEVICES = ByVersion(
     "whether NodeResourcesFit scores extended resources that devices back", (("", False), ("1.35", True)), "#134058"
 )
-MOST_PODS = 2**20
-"""More than any node holds."""
-HEARS_OF_CLASSES = ByVersion("whether NodeResourcesFit asks to be told of DeviceClasses", (("", False), ("1.35", True)))
+MAX_PODS_PER_NODE = 2**20
+"""More pods than any node runs."""
+REGISTERS_DEVICE_CLASS_EVENTS = ByVersion(
+    "whether NodeResourcesFit asks to be told of DeviceClasses", (("", False), ("1.35", True))
+)
 
 
-class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
-    """Rejects nodes that lack some requested resource, scores them by the profile's strategy.
+class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
+    """Plugin that rejects nodes that lack a requested resource and scores nodes by the profile's strategy.
 
-    Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go (v1.36). A request above what the node offers when
-    empty is UnschedulableAndUnresolvable.
+    If the request exceeds what the node offers when empty, the code is UnschedulableAndUnresolvable.
+
+    Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go (v1.36).
     """
 
     name = "NodeResourcesFit"
@@ -86,8 +89,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
     changed = (
         TOO_LARGE,
         SCORES_DEVICES,
-        HEARS_OF_CLASSES,
-        hints.OWN_RESIZE_COUNTS,
+        REGISTERS_DEVICE_CLASS_EVENTS,
+        hints.ANY_OWN_RESIZE_COUNTS,
     )
     without = "nodes are filled beyond their resources, and kubelets refuse the pods"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
@@ -103,12 +106,14 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
     ) -> None:
         self.args, self.features = args, features
         self.too_large = TOO_LARGE.at(version)
-        self.scored = features._replace(extended_resource=features.extended_resource and SCORES_DEVICES.at(version))
+        self.scored_features = features._replace(
+            extended_resource=features.extended_resource and SCORES_DEVICES.at(version)
+        )
         self.strategy = args.scoring_strategy
 
     @classmethod
     def make(cls, args: NodeResourcesFitArgs, gates: FeatureGates) -> Self:
-        return cls(args, Features.of(gates), gates.release)
+        return cls(args, Features.from_gates(gates), gates.release)
 
     def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[Mapping[str, int]]:
         return PreFilterResult(state=info.incoming_requests)
@@ -116,11 +121,12 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
     def filter(
         self, info: PodInfo, view: NodeView, state: Mapping[str, int] | None, delta: Delta
     ) -> Iterator[Rejection]:
+        """Yield a rejection of the nodes with too many pods, and rejections per resource of the nodes that lack it."""
         requests = required_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
         usage = Usage(view, view.requested, view.requests, delta)
-        if usage.leaves(requests):
+        if usage.fits_everywhere(requests):
             return
-        pods = usage.of(names.PODS)
+        pods = usage.column(names.PODS)
         full = pods.used >= pods.allocatable
         if full.any():
             yield Rejection(
@@ -132,139 +138,161 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], AskedAmounts]):
             )
         devices = DeviceBackedResources(view, self.features)
         for name, request in requests.items():
-            asked = request != 0 if names.is_scalar(name) else request > 0  # below zero: beyond int64
-            if asked and not self._ignored(name):
-                yield from self._insufficient(name, request, usage, devices.backs(name))
+            is_requested = request != 0 if names.is_scalar(name) else request > 0  # below zero: beyond int64
+            if is_requested and not self._is_ignored(name):
+                yield from self._reject_insufficient(name, request, usage, devices.backs(name))
 
     def room_helps(self, view: Fork) -> bool:
-        """So it is unless a sum of requests is beyond int64."""
-        return view.memo((NodeResourcesFit, "sums"), lambda: _adds_up(view))
+        """Return True unless a sum of requests overflows int64."""
+        return view.memo((NodeResourcesFit, "sums"), lambda: _cannot_overflow(view))
 
-    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[AskedAmounts]:
-        return PreScoreResult(self._asked(info, view))
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
+        return PreScoreResult(self._demanded_amounts(info, view))
 
-    def score(self, info: PodInfo, view: NodeView, state: AskedAmounts | None, rows: Rows) -> Scores:
-        asked = self._asked(info, view) if state is None else state
-        used = node_usage(asked, view, view.nonzero_requested, rows, partial(DeviceBackedResources, view, self.scored))
-        return STRATEGIES[self.strategy.type](self.strategy, used)
+    def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
+        """Return (F,) the scores of the profile's strategy, 0 to 100."""
+        demanded = self._demanded_amounts(info, view) if state is None else state
+        usage = node_usage(
+            demanded, view, view.nonzero_requested, rows, partial(DeviceBackedResources, view, self.scored_features)
+        )
+        return STRATEGIES[self.strategy.type](self.strategy, usage)
 
-    def normalize(self, state: AskedAmounts | None, scores: Scores) -> Scores:
+    def normalize(self, state: DemandedAmounts | None, scores: Scores) -> Scores:
         return scores
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
         resizes = gates.enabled("InPlacePodVerticalScaling")
         shrinks = pod_actions(ActionType.UPDATE_POD_SCALE_DOWN, gates) if resizes else ActionType(0)
-        promised = FREES_PROMISES.at(gates.release)
-        anyhow = hints.OWN_RESIZE_COUNTS.at(gates.release)
-        after_pod_event = partial(hints.after_pod_event, resizes=resizes, promised=promised, anyhow=anyhow)
-        yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, after_pod_event)
-        after_node_change = partial(hints.after_node_change, from_devices=self.features.extended_resource)
+        counts_nominated = NOMINATED_PODS_FREE_ROOM.at(gates.release)
+        any_own_resize = hints.ANY_OWN_RESIZE_COUNTS.at(gates.release)
+        pod_hint = partial(
+            hints.is_schedulable_after_pod_event,
+            resizes=resizes,
+            counts_nominated=counts_nominated,
+            any_own_resize=any_own_resize,
+        )
+        yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, pod_hint)
+        new_node_hint = partial(hints.is_schedulable_after_node_change, from_devices=self.features.extended_resource)
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, node_hint(after_node_change, gates))
-        if self.features.extended_resource and HEARS_OF_CLASSES.at(gates.release):
+        yield ClusterEventWithHint(NODE, actions, node_hint(new_node_hint, gates))
+        if self.features.extended_resource and REGISTERS_DEVICE_CLASS_EVENTS.at(gates.release):
             actions = ActionType.ADD | ActionType.UPDATE
-            yield ClusterEventWithHint("DeviceClass", actions, hints.after_device_class_event)
+            yield ClusterEventWithHint("DeviceClass", actions, hints.is_schedulable_after_device_class_event)
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        """How full the nodes of the placement would be together; devices do not count."""
+        """Return how full the nodes of the placement would be in total. Devices do not count."""
         resources = self.strategy.resources
-        wanted = np.array([self._requests(assignment.info, view) for assignment in proposal.assignments], np.int64)
-        wanted = wanted.reshape(-1, len(resources)).sum(axis=0)
-        asked = asked_of(resources, wanted.tolist(), view)
-        devices = partial(DeviceBackedResources, view, self.scored._replace(extended_resource=False))
-        of_nodes = node_usage(asked, view, view.nonzero_requested, proposal.placement.rows, devices)
-        used, offered = (amounts.sum(axis=1)[:, None] for amounts in (of_nodes.used, of_nodes.allocatable))
-        return int(most_allocated(self.strategy, NodeUsage(wanted[:, None] + used, used, offered, of_nodes.weights))[0])
+        requests = np.array(
+            [self._scored_requests(assignment.info, view) for assignment in proposal.assignments], np.int64
+        )
+        requests = requests.reshape(-1, len(resources)).sum(axis=0)
+        demanded = demanded_amounts(resources, requests.tolist(), view)
+        devices = partial(DeviceBackedResources, view, self.scored_features._replace(extended_resource=False))
+        usage = node_usage(demanded, view, view.nonzero_requested, proposal.placement.rows, devices)
+        used, offered = (amounts.sum(axis=1)[:, None] for amounts in (usage.used, usage.allocatable))
+        return int(most_allocated(self.strategy, NodeUsage(requests[:, None] + used, used, offered, usage.weights))[0])
 
     def normalize_placements(self, scores: Scores) -> Scores:
         return scores
 
-    def _asked(self, info: PodInfo, view: NodeView) -> AskedAmounts:
-        return asked_of(self.strategy.resources, self._requests(info, view), view)
+    def _demanded_amounts(self, info: PodInfo, view: NodeView) -> DemandedAmounts:
+        """Return the pod's requests for the scored resources, aligned with the nodes' columns."""
+        return demanded_amounts(self.strategy.resources, self._scored_requests(info, view), view)
 
-    def _requests(self, info: PodInfo, view: NodeView) -> list[int]:
-        """Upstream scores with the containers' requests alone: no pod-level resources, no status."""
+    def _scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
+        """Return the pod's requests for the scored resources.
+
+        Upstream scores with the containers' requests only, without pod-level resources and without status.
+        """
         resources, options = self.strategy.resources, info.options._replace(use_status=False, pod_level=False)
         key = NodeResourcesFit, resources
         return view.memo(key, lambda: pod_amounts(info, resources, options, nonzero=True), info)
 
-    def _ignored(self, name: str) -> bool:
+    def _is_ignored(self, name: str) -> bool:
+        """Return whether the profile ignores the extended resource or its group."""
         if not names.is_extended(name):
             return False
         return name in self.args.ignored_resources or name.partition("/")[0] in self.args.ignored_resource_groups
 
-    def _insufficient(self, name: str, request: int, usage: Usage, from_devices: bool) -> Iterator[Rejection]:
-        """One rejection for the nodes that are too small, one for those that are too full.
+    def _reject_insufficient(self, name: str, request: int, usage: Usage, from_devices: bool) -> Iterator[Rejection]:
+        """Yield a rejection of the nodes that are too small and one of the nodes that are too full.
 
-        ``from_devices``: nodes that offer none of the resource may have it as devices, which DynamicResources looks at.
+        With `from_devices`, nodes that offer none of the resource pass, because DynamicResources looks at their
+        devices.
         """
-        column = usage.of(name)
+        column = usage.column(name)
         free = column.allocatable - column.used
-        short = request > free
+        insufficient = request > free
         if from_devices:
-            short &= column.allocatable > 0
-        if not short.any():
+            insufficient &= column.allocatable > 0
+        if not insufficient.any():
             return
-        small, lacking = request > column.allocatable, request - free.astype(np.float64)
+        too_small, missing_amounts = request > column.allocatable, request - free.astype(np.float64)
         largest = int(column.allocatable.max())
 
-        def fact(row: int) -> Insufficient:
+        def build_fact(row: int) -> Insufficient:
             offered = int(column.allocatable[row])
             free_there = max(offered - int(column.used[row]), 0)
-            return Insufficient(name, request, free_there, offered, largest, deferred_resizes(name, row, usage.view))
+            return Insufficient(
+                name, request, free_there, offered, largest, find_deferred_resizes(name, row, usage.view)
+            )
 
         reason = f"Insufficient {name}"
-        if small.any():
-            yield Rejection(small & short, self.too_large, reason, fact, lacking)
-            short &= ~small
-        yield Rejection(short, Code.UNSCHEDULABLE, reason, fact, lacking)
+        if too_small.any():
+            yield Rejection(too_small & insufficient, self.too_large, reason, build_fact, missing_amounts)
+            insufficient &= ~too_small
+        yield Rejection(insufficient, Code.UNSCHEDULABLE, reason, build_fact, missing_amounts)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the changes that move a rejected pod back to the queue, in words."""
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
-        asked = (
+        demand = (
             listed([f"{format_amount(name, amount)} {name}" for name, amount in requests.items()])
             or "room for one more pod"
         )
-        are = agreeing(max(len(requests), 1), "is", "are")
-        of = listed(list(requests), "or") or "pods"
-        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one fits where {asked} {are} free then)")
+        verb = agreeing(max(len(requests), 1), "is", "are")
+        resources = listed(list(requests), "or") or "pods"
+        yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one fits where {demand} {verb} free then)")
         yield WakeTrigger(
-            POD, ActionType.UPDATE_POD_SCALE_DOWN, f"a pod on a node, or the pod itself, requests less {of}"
+            POD, ActionType.UPDATE_POD_SCALE_DOWN, f"a pod on a node, or the pod itself, requests less {resources}"
         )
         if changed_as_new(gates):
-            yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that offers {asked}")
+            yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that offers {demand}")
         else:
-            yield WakeTrigger(NODE, ADD, f"a node is added that offers {asked}")
-            more = f"a node offers more {of}, in total {asked}"
-            yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more)
+            yield WakeTrigger(NODE, ADD, f"a node is added that offers {demand}")
+            more_offered = f"a node offers more {resources}, in total {demand}"
+            yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
         extended = [name for name in requests if is_dra_extended(name)]
         if extended:
             yield WakeTrigger("DeviceClass", EITHER, f"a DeviceClass starts to back {listed(extended, 'or')}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        return signed_resources(info, view, self.features)
+        return sign_resources(info, view, self.features)
 
 
-def _adds_up(view: Fork) -> bool:
-    """Whether no number of pods requests less than none, or more than int64 holds."""
-    least, most = int(view.requests.min(initial=0)), int(view.requests.max(initial=0))
-    return least >= 0 and most * MOST_PODS <= INT64_MAX
+def _cannot_overflow(view: Fork) -> bool:
+    """Return whether the sum of the requests of any number of pods stays between 0 and the maximum of int64."""
+    smallest, largest = int(view.requests.min(initial=0)), int(view.requests.max(initial=0))
+    return smallest >= 0 and largest * MAX_PODS_PER_NODE <= INT64_MAX
 
 
 class ResizeAmounts(NamedTuple):
-    """What pods of one PodInfo reserve and run with, by resource: millicores of cpu, bytes, or counts."""
+    """The requests of a pod with a deferred resize, by resource: millicores of cpu, bytes, or counts."""
 
     reserved: dict[str, int]
+    """The amounts that the scheduler counts."""
     running: dict[str, int]
+    """The amounts with which the pod runs."""
 
 
-def deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredResize, ...]:
-    """Return the deferred resizes on a node that reserve more of the resource than is used, the largest gap first.
+def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredResize, ...]:
+    """Return the deferred resizes on a node that reserve more of the resource than is used, largest gap first.
 
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
     fork, node = of_all_nodes(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
-    by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _amounts_by_info(fork))
+    by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _resize_amounts_by_info(fork))
     if not by_info:
         return ()
     resizes = [
@@ -276,7 +304,7 @@ def deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredR
     return tuple(sorted(unused, key=lambda resize: resize.running - resize.reserved))
 
 
-def _amounts_by_info(view: Fork) -> dict[int, ResizeAmounts]:
+def _resize_amounts_by_info(view: Fork) -> dict[int, ResizeAmounts]:
     """Return the amounts for each number of a PodInfo whose pods have a deferred resize."""
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.where_alike(is_resize_deferred)).tolist():

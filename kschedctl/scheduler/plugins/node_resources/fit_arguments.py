@@ -21,13 +21,13 @@ from kschedctl.scheduler.framework.field_errors import (
     required,
 )
 from kschedctl.scheduler.plugins.helper.scoring_strategy import DEFAULT_RESOURCES, ScoringStrategy, with_weights
-from kschedctl.scheduler.plugins.helper.shape import shape_errors
+from kschedctl.scheduler.plugins.helper.shape import validate_shape
 
 SCORING_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
 
 class NodeResourcesFitArgs(PluginArgs, frozen=True):
-    """Extended resources (or whole groups, the part before the slash) that Filter ignores, and how nodes are scored."""
+    """Arguments of NodeResourcesFit: extended resources that Filter ignores, and the scoring strategy."""
 
     naming: ClassVar[Mapping[str, Naming]] = {
         "name": "resource",
@@ -36,6 +36,7 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True):
     }
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
+    """Groups of ignored resources, by the part of their names before the slash."""
     scoring_strategy: ScoringStrategy = ScoringStrategy("LeastAllocated", DEFAULT_RESOURCES)
 
     def with_defaults(self, gates: FeatureGates) -> Self:
@@ -43,16 +44,18 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True):
         return replace(self, scoring_strategy=replace(strategy, resources=with_weights(strategy.resources)))
 
     def errors(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the validation errors of the arguments."""
         for i, name in enumerate(self.ignored_resources):
             yield from qualified_name_errors(f"ignoredResources[{i}]", name)
         for i, group in enumerate(self.ignored_resource_groups):
             if "/" in group:
                 yield invalid(f"ignoredResourceGroups[{i}]", group, "resource group name can't contain '/'")
             yield from qualified_name_errors(f"ignoredResourceGroups[{i}]", group)
-        yield from _scoring_strategy(self.scoring_strategy)
+        yield from _validate_scoring_strategy(self.scoring_strategy)
 
 
-def _scoring_strategy(strategy: ScoringStrategy) -> Iterator[str]:
+def _validate_scoring_strategy(strategy: ScoringStrategy) -> Iterator[str]:
+    """Yield the validation errors of the scoring strategy."""
     if strategy.type not in SCORING_STRATEGIES:
         yield not_supported("scoringStrategy.type", strategy.type, SCORING_STRATEGIES)
     for i, resource in enumerate(strategy.resources):
@@ -66,4 +69,4 @@ def _scoring_strategy(strategy: ScoringStrategy) -> Iterator[str]:
     elif ratio is None:
         yield required(path, "must be specified when type is RequestedToCapacityRatio")
     else:
-        yield from shape_errors(ratio.shape, f"{path}.shape")
+        yield from validate_shape(ratio.shape, f"{path}.shape")

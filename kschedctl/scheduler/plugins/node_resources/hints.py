@@ -1,4 +1,4 @@
-"""NodeResourcesFit: what may give a pod the room that it lacks.
+"""Queueing hints of NodeResourcesFit.
 
 Upstream: plugins/noderesources/fit.go (v1.36: EventsToRegister).
 """
@@ -13,54 +13,54 @@ from kschedctl.api.objects import DeviceClass
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX
 from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.scheduler.framework.extended_resources import backing_classes
-from kschedctl.scheduler.plugins.helper.placed_pods import placed
+from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
-OWN_RESIZE_COUNTS = ByVersion(
+ANY_OWN_RESIZE_COUNTS = ByVersion(
     "whether any resize of the pod that waits counts for NodeResourcesFit's hint, not just of what it still asks for",
     (("", False), ("1.32", True)),
 )
 
 
-def after_pod_event(
-    info: PodInfo, change: ChangedObject, view: Fork, *, resizes: bool, promised: bool, anyhow: bool
+def is_schedulable_after_pod_event(
+    info: PodInfo, change: ChangedObject, view: Fork, *, resizes: bool, counts_nominated: bool, any_own_resize: bool
 ) -> bool:
-    """Any pod that gives up its place makes room; one that is resized, of what it then asks less.
+    """Return whether a pod freed room, by being deleted or by requesting less of a resource that the pod requests.
 
-    ``resizes``: gate InPlacePodVerticalScaling; ``promised``: a node that a pod is promised is such a place too;
-    ``anyhow``: as of OWN_RESIZE_COUNTS.
+    `resizes` is the gate InPlacePodVerticalScaling. With `counts_nominated`, deleted pods that were only nominated to a
+    node free room, too. With `any_own_resize`, any resize of the pod itself counts (see ANY_OWN_RESIZE_COUNTS).
     """
     if change.new is None:
-        return placed(change.old, promised)
+        return frees_room(change.old, counts_nominated)
     if not resizes:
         return False
-    own = same_pod(change.new, info.pod)
-    if own and anyhow:
+    is_own_resize = same_pod(change.new, info.pod)
+    if is_own_resize and any_own_resize:
         return True
-    if not own and not change.new.spec.node_name:
+    if not is_own_resize and not change.new.spec.node_name:
         return False
-    wanted = [name for name, amount in _requests(info).items() if amount]
-    old, new = (_requests(PodInfo(pod, view.settings.requests)) for pod in (change.old, change.new))
-    return any(old.get(name, 0) > new.get(name, 0) for name in wanted)
+    requested = [name for name, amount in _effective_requests(info).items() if amount]
+    old, new = (_effective_requests(PodInfo(pod, view.settings.requests)) for pod in (change.old, change.new))
+    return any(old.get(name, 0) > new.get(name, 0) for name in requested)
 
 
-def after_node_change(info: PodInfo, change: ChangedObject, view: Fork, from_devices: bool) -> bool:
-    """A node that is large enough, were it empty, and that is new or offers more of something than it did.
+def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view: Fork, from_devices: bool) -> bool:
+    """Return whether the node, if empty, fits the pod and is new or offers more than before.
 
-    ``from_devices``: gate DRAExtendedResource.
+    `from_devices` is the gate DRAExtendedResource.
     """
     backed = backing_classes(view.objects) if from_devices else {}
     new = offered(change.new)
     requests = info.incoming_requests
-    if new.get(names.PODS, 0) < 1 or any(_missing(requests, new, backed)):
+    if new.get(names.PODS, 0) < 1 or any(_iter_missing_resources(requests, new, backed)):
         return False
-    return change.old is None or _more(requests, offered(change.old), new, backed)
+    return change.old is None or _offers_more(requests, offered(change.old), new, backed)
 
 
-def after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A DeviceClass that now backs an extended resource which the pod asks for."""
+def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the DeviceClass now backs an extended resource that the pod requests."""
     class_: DeviceClass = change.new
     requests = info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
     if change.old is None:
@@ -71,22 +71,29 @@ def after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -
     return class_.spec.extended_resource_name in requests
 
 
-def _requests(info: PodInfo) -> dict[str, int]:
+def _effective_requests(info: PodInfo) -> dict[str, int]:
+    """Return the pod's requests, including those at pod level."""
     return info.amounts(info.options._replace(pod_level=True, dra_node_allocatable=False))
 
 
-def _missing(requests: Mapping[str, int], offer: Mapping[str, int], backed: Mapping[str, object]) -> Iterator[str]:
-    """The resources of which the pod asks for more than is offered; what devices back is looked for elsewhere."""
+def _iter_missing_resources(
+    requests: Mapping[str, int], allocatable: Mapping[str, int], backed: Mapping[str, object]
+) -> Iterator[str]:
+    """Yield the resources of which the pod requests more than the node offers.
+
+    Resources that devices back and the node does not offer itself are left to DynamicResources.
+    """
     for name, amount in requests.items():
-        have = offer.get(name, 0)
-        if amount > have and not (have <= 0 and name in backed):
+        offered_amount = allocatable.get(name, 0)
+        if amount > offered_amount and not (offered_amount <= 0 and name in backed):
             yield name
 
 
-def _more(
+def _offers_more(
     requests: Mapping[str, int], old: Mapping[str, int], new: Mapping[str, int], backed: Mapping[str, object]
 ) -> bool:
+    """Return whether the node offers more pods, more of a requested resource, or none of one that devices back."""
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):
         return True
-    wanted = [name for name, amount in requests.items() if amount > 0]
-    return any(new.get(name, 0) > old.get(name, 0) or (new.get(name, 0) <= 0 and name in backed) for name in wanted)
+    requested = [name for name, amount in requests.items() if amount > 0]
+    return any(new.get(name, 0) > old.get(name, 0) or (new.get(name, 0) <= 0 and name in backed) for name in requested)

@@ -19,18 +19,18 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BY_NAME,
     TranslationError,
-    plugin_of,
-    translated_handle,
-    volume_handle,
+    find_in_tree_plugin,
+    translate_handle,
+    translate_volume_handle,
 )
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     Listers,
     NotFoundError,
-    check_owner,
     claim_class,
     claim_key,
-    claim_volume,
+    find_claim_volume,
     listers,
+    require_owner,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -68,7 +68,7 @@ def claim_of(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> Pers
 
     Raises NotFoundError, PluginError.
     """
-    wanted = claim_volume(info.pod, volume)
+    wanted = find_claim_volume(info.pod, volume)
     if wanted is None:
         return None
     if not wanted.claim_name:
@@ -80,16 +80,16 @@ def claim_of(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> Pers
             raise NotFoundError(f"looking up PVC {info.namespace}/{wanted.claim_name}: {missing}") from None
         return None
     if wanted.ephemeral:
-        check_owner(info.pod, claim)
+        require_owner(info.pod, claim)
     return claim
 
 
 def _inline(volume: Volume, storage: Listers) -> AttachedVolume | None:
-    plugin = plugin_of(volume)
+    plugin = find_in_tree_plugin(volume)
     if plugin is None or not storage.counts_as_csi(plugin):
         return None
     try:
-        return AttachedVolume(plugin.driver, volume_handle(getattr(volume, plugin.field)))
+        return AttachedVolume(plugin.driver, translate_handle(getattr(volume, plugin.field)))
     except TranslationError as error:
         raise PluginError(f"converting volume({volume.name}) from inline to csi: {error}") from None
 
@@ -101,11 +101,11 @@ def _of_claim(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) ->
         return _of_class(claim, storage, migrated)
     if volume.spec.csi is not None:
         return AttachedVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
-    plugin = plugin_of(volume.spec)
+    plugin = find_in_tree_plugin(volume.spec)
     if plugin is None or not storage.counts_as_csi(plugin) or not migrated:
         return None
     try:
-        return AttachedVolume(plugin.driver, translated_handle(volume, plugin))
+        return AttachedVolume(plugin.driver, translate_volume_handle(volume, plugin))
     except TranslationError:
         return None  # upstream does not count it
 

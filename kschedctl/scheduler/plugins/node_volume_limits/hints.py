@@ -12,9 +12,13 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import CSINode, Volume
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.plugins.helper.placed_pods import FREES_PROMISES, placed
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import TranslationError, plugin_of, volume_handle
-from kschedctl.scheduler.plugins.helper.volumes.hints import after_own_claim
+from kschedctl.scheduler.plugins.helper.placed_pods import NOMINATED_PODS_FREE_ROOM, frees_room
+from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
+    TranslationError,
+    find_in_tree_plugin,
+    translate_handle,
+)
+from kschedctl.scheduler.plugins.helper.volumes.hints import is_schedulable_after_any_claim_change
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -34,12 +38,14 @@ def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]
     yield ClusterEventWithHint("CSINode", ActionType.ADD)
     if HEARS_OF_LIMITS.at(release):
         yield ClusterEventWithHint("CSINode", ActionType.UPDATE, after_csi_node_updated)
-    promised = FREES_PROMISES.at(release)
+    promised = NOMINATED_PODS_FREE_ROOM.at(release)
     yield ClusterEventWithHint(
         POD, ActionType.DELETE, partial(after_pod_deleted, may_attach=may_attach, promised=promised)
     )
     yield ClusterEventWithHint(
-        "PersistentVolumeClaim", ActionType.ADD, after_own_claim if HINTS_AT_CLAIMS.at(release) else None
+        "PersistentVolumeClaim",
+        ActionType.ADD,
+        is_schedulable_after_any_claim_change if HINTS_AT_CLAIMS.at(release) else None,
     )
     if HEARS_OF_ATTACHMENTS.at(release):
         hint = after_attachment_deleted if HEARS_OF_LIMITS.at(release) else None
@@ -50,7 +56,7 @@ def after_pod_deleted(
     info: PodInfo, change: ChangedObject, view: Fork, may_attach: Callable[[Volume], bool], promised: bool
 ) -> bool:
     """A pod that had a place, and a volume that counts."""
-    return placed(change.old, promised) and any(map(may_attach, change.old.spec.volumes))
+    return frees_room(change.old, promised) and any(map(may_attach, change.old.spec.volumes))
 
 
 def after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -64,7 +70,7 @@ def after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -
     for volume in info.spec.volumes:
         if volume.persistent_volume_claim is not None:
             return True
-        plugin = plugin_of(volume)
+        plugin = find_in_tree_plugin(volume)
         if plugin is not None and (plugin.driver == change.old.spec.attacher or not _translates(volume, plugin.field)):
             return True
     return False
@@ -72,7 +78,7 @@ def after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -
 
 def _translates(volume: Volume, field: str) -> bool:
     try:
-        volume_handle(getattr(volume, field))
+        translate_handle(getattr(volume, field))
     except TranslationError:
         return False
     return True

@@ -18,11 +18,11 @@ from kschedctl.scheduler.framework.events import POD, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, DELETE, UPDATE, WakeTrigger
-from kschedctl.scheduler.plugins.helper.signing import signed_volumes
+from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
-from kschedctl.scheduler.plugins.helper.volumes.hints import named_claims
+from kschedctl.scheduler.plugins.helper.volumes.hints import describe_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, listers
 from kschedctl.scheduler.plugins.node_volume_limits import hints
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
@@ -185,10 +185,10 @@ class NodeVolumeLimits(DeclaredPlugin):
         yield WakeTrigger("CSINode", ADD, "a CSINode is added")
         yield WakeTrigger("CSINode", UPDATE, "a driver can attach more volumes to a node than before (CSINode)")
         yield WakeTrigger("VolumeAttachment", DELETE, "a volume is detached from a node")
-        yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {named_claims(info)} is created")
+        yield WakeTrigger("PersistentVolumeClaim", ADD, f"claim {describe_claims(info)} is created")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        return signed_volumes(info)
+        return sign_volumes(info)
 
 
 def _limit(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> DriverLimit:

@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.strict_decoding import Int64
-from kschedctl.scheduler.plugins.helper.shape import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint, shape_errors
+from kschedctl.scheduler.plugins.helper.shape import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint, validate_shape
 
 CAPACITY_GATE = ByVersion(
     "the gate with which VolumeBinding scores by storage capacity",
@@ -48,7 +48,7 @@ class VolumeBindingArgs(PluginArgs, frozen=True):
             yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, rule)
         gate = CAPACITY_GATE.at(gates.release)
         if gates.enabled(gate):
-            yield from shape_errors(self.shape or (), "shape")
+            yield from validate_shape(self.shape or (), "shape")
         elif self.shape is not None:
             rule = f"unexpected field `shape`, remove it or turn on the feature gate {gate}"
             yield invalid("shape", self.shape, rule)

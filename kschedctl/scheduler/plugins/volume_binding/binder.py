@@ -15,9 +15,9 @@ from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     TranslationError,
-    plugin_of,
-    translated_affinity,
-    translated_handle,
+    find_in_tree_plugin,
+    translate_affinity,
+    translate_volume_handle,
 )
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BIND_COMPLETED,
@@ -151,18 +151,18 @@ class PodVolumes:
     def _reachable(self, volume: PersistentVolume, left: Bools) -> Bools:
         """(N,): an in-tree volume is judged as a CSI volume by the nodes that use it as one."""
         topology = self.listers.topology
-        reachable = topology.reachable(volume.spec.node_affinity)
-        plugin = plugin_of(volume.spec)
+        reachable = topology.reachable_mask(volume.spec.node_affinity)
+        plugin = find_in_tree_plugin(volume.spec)
         if plugin is None or not self.listers.counts_as_csi(plugin):
             return reachable
         migrated = self.listers.csi_nodes.migrated(plugin.name)
         try:
-            translated_handle(volume, plugin)
+            translate_volume_handle(volume, plugin)
         except TranslationError as error:
             if (left & migrated).any():
                 self._fail(left & migrated, f"could not translate pv: {error}")
             return reachable
-        return np.where(migrated, topology.reachable(translated_affinity(volume, plugin)), reachable)
+        return np.where(migrated, topology.reachable_mask(translate_affinity(volume, plugin)), reachable)
 
     # -- unbound claims ------------------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class PodVolumes:
     def _provisionable(self, class_: StorageClass) -> Bools:
         if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)
-        return self.listers.topology.allowed(class_.allowed_topologies)
+        return self.listers.topology.allowed_mask(class_.allowed_topologies)
 
     def _capacity(
         self, claim: PersistentVolumeClaim, class_: StorageClass

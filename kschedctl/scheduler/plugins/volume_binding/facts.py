@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import PersistentVolumeClaim
 from kschedctl.scheduler.framework.facts import Demand, Detail, Fact, Wanted
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import plugin_of, translated_affinity
+from kschedctl.scheduler.plugins.helper.volumes.csi_migration import find_in_tree_plugin, translate_affinity
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -196,13 +196,13 @@ def node_conflict(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
     claim = volumes.claims[volumes.node_conflict[row]]
     volume = volumes.listers.volumes[claim.spec.volume_name]
     labels = volumes.listers.nodes.objects[row].metadata.labels
-    affinity, plugin = volume.spec.node_affinity, plugin_of(volume.spec)
+    affinity, plugin = volume.spec.node_affinity, find_in_tree_plugin(volume.spec)
     if (
         plugin is not None
         and volumes.listers.counts_as_csi(plugin)
         and volumes.listers.csi_nodes.migrated(plugin.name)[row]
     ):
-        affinity = translated_affinity(volume, plugin)
+        affinity = translate_affinity(volume, plugin)
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
     wanted = dict.fromkeys(
         Wanted(r.key, r.operator, r.values or (), labels.get(r.key)) for term in terms for r in term.match_expressions

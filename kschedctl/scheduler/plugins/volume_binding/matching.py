@@ -87,13 +87,13 @@ class _Search:
         free = self.open.copy()
         for taken in self._taken:
             free &= taken != i
-        self.chosen[free & self.topology.reachable(self.volumes[i].spec.node_affinity)] = i
+        self.chosen[free & self.topology.reachable_mask(self.volumes[i].spec.node_affinity)] = i
         self.open &= ~free
         self.left = int(self.open.sum())
 
     def choose(self, i: int) -> None:
         """A volume that anyone may have, wherever it can be reached and nothing was found before."""
-        rows = self.topology.reach(self.volumes[i].spec.node_affinity)
+        rows = self.topology.reachable_rows(self.volumes[i].spec.node_affinity)
         rows = rows[self.open[rows]]
         for taken in self._taken:
             rows = rows[taken[rows] != i]

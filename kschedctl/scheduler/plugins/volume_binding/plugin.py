@@ -34,18 +34,18 @@ from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, EITHER, UPDATE, WakeTrigger, listed
-from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, shape_points
-from kschedctl.scheduler.plugins.helper.signing import signed_volumes
+from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, scale_points
+from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, LOOK_AT_CLAIM, claim_dependencies
-from kschedctl.scheduler.plugins.helper.volumes.hints import named_claims
+from kschedctl.scheduler.plugins.helper.volumes.hints import describe_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     Listers,
     NotFoundError,
     claim_key,
-    claim_volumes,
+    find_usable_claim,
+    iter_claim_volumes,
     listers,
-    usable_claim,
 )
 from kschedctl.scheduler.plugins.volume_binding.arguments import CAPACITY_GATE, CAPACITY_SHAPE, VolumeBindingArgs
 from kschedctl.scheduler.plugins.volume_binding.binder import (
@@ -124,7 +124,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         CAPACITY_GATE,
         CAPACITY_SHAPE,
         SCORES_PROVISIONING,
-        hints.HINTS_AT_DRIVERS,
+        hints.HAS_DRIVER_HINT,
     )
     hints_since = 31
     without = "claims that wait for their first consumer are never bound"
@@ -148,7 +148,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         self.reason_node_conflict = REASON_NODE_CONFLICT.at(version)
         self.scores_provisioning = SCORES_PROVISIONING.at(version)
         self.narrows_by_hostname = NARROWS_BY_HOSTNAME.at(version)
-        self.shape = shape_points(shape or ())
+        self.shape = scale_points(shape or ())
         self.attributes_class = attributes_class
 
     @classmethod
@@ -165,7 +165,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[BindingState]:
         storage = listers(view)
         try:
-            claims = [usable_claim(info, storage, *volume[1:]) for volume in claim_volumes(info.pod)]
+            claims = [find_usable_claim(info, storage, *volume[1:]) for volume in iter_claim_volumes(info.pod)]
         except (NotFoundError, PluginError) as problem:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
         if not claims:
@@ -236,7 +236,9 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         yield WakeTrigger(
-            "PersistentVolumeClaim", EITHER, f"claim {named_claims(info)} is created or changes, such as by being bound"
+            "PersistentVolumeClaim",
+            EITHER,
+            f"claim {describe_claims(info)} is created or changes, such as by being bound",
         )
         yield WakeTrigger("PersistentVolume", EITHER, "a PersistentVolume is added or changed")
         yield WakeTrigger("StorageClass", EITHER, "a StorageClass is added, or allows other topologies")
@@ -250,4 +252,4 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        return signed_volumes(info)
+        return sign_volumes(info)

@@ -1,4 +1,4 @@
-"""In-tree volumes as the CSI volumes that replaced them: driver, handle, node affinity.
+"""Translation of in-tree volumes to the CSI volumes that replaced them: driver, handle and node affinity.
 
 Upstream: staging/src/k8s.io/csi-translation-lib (v1.36), and the lists of migrated plugins in
 pkg/scheduler/framework/plugins/{nodevolumelimits/utils.go,volumebinding/binder.go}.
@@ -38,20 +38,20 @@ _AWS_VOLUME = re.compile(r"vol-[^/]*")
 
 
 class TranslationError(Exception):
-    """An in-tree volume that has no CSI equivalent, in upstream's words."""
+    """Raised for an in-tree volume that has no CSI equivalent, with upstream's message."""
 
 
 class InTreePlugin(NamedTuple):
-    """``field`` holds the source in a pod's or a PersistentVolume's spec. ``enabled``: its volumes count as CSI ones.
-
-    ``topology_key`` is the driver's label for zones, where translating a volume changes its node affinity.
-    """
+    """An in-tree volume plugin and the CSI driver that replaces it."""
 
     name: str
     driver: str
     field: str
+    """The field of a pod's volume or of a PersistentVolume's spec that has the source."""
     enabled: bool = True
+    """Whether its volumes count as CSI volumes."""
     topology_key: str = ""
+    """The driver's zone label, if translating a volume changes its node affinity."""
 
 
 PORTWORX = "kubernetes.io/portworx-volume"
@@ -79,78 +79,83 @@ PLUGINS = (
 BY_NAME = {plugin.name: plugin for plugin in PLUGINS}
 
 
-def plugin_of(source: Volume | PersistentVolumeSpec) -> InTreePlugin | None:
-    """The in-tree plugin whose source this is, if it has a CSI driver to replace it."""
+def find_in_tree_plugin(source: Volume | PersistentVolumeSpec) -> InTreePlugin | None:
+    """Return the in-tree plugin of the volume's source, or None if no CSI driver replaces it."""
     return next((plugin for plugin in PLUGINS if getattr(source, plugin.field) is not None), None)
 
 
 def migrated_plugins(node: CSINode | None) -> frozenset[str]:
-    """The in-tree plugins that a node's kubelet has handed over to CSI."""
+    """Return the names of the in-tree plugins that the node's kubelet has migrated to CSI."""
     annotation = node.metadata.annotations.get(MIGRATED_PLUGINS, "") if node else ""
     return frozenset(annotation.split(",")) if annotation else frozenset()
 
 
-def volume_handle(source: Any, zones: str = "") -> str:
-    """The handle of an in-tree source's CSI volume; ``zones`` is the zone label of its PersistentVolume.
+def translate_handle(source: Any, zones: str = "") -> str:
+    """Return the CSI volume handle of an in-tree source.
 
-    Raises TranslationError.
+    `zones` is the zone label of the PersistentVolume. Raises TranslationError.
     """
     match source:
         case GCEPersistentDiskVolumeSource():
-            return _gce_handle(source.pd_name, zones)
+            return _translate_gce_handle(source.pd_name, zones)
         case AWSElasticBlockStoreVolumeSource():
-            return _aws_handle(source.volume_id)
+            return _translate_aws_handle(source.volume_id)
         case AzureDiskVolumeSource():
-            return _azure_handle(source)
+            return _translate_azure_handle(source)
         case CinderVolumeSource():
             return source.volume_id
     return str(source.volume_id)
 
 
-def translated_handle(volume: PersistentVolume, plugin: InTreePlugin) -> str:
-    """The handle of an in-tree PersistentVolume's CSI volume. Raises TranslationError."""
+def translate_volume_handle(volume: PersistentVolume, plugin: InTreePlugin) -> str:
+    """Return the CSI volume handle of an in-tree PersistentVolume. Raises TranslationError."""
     labels = volume.metadata.labels
-    return volume_handle(getattr(volume.spec, plugin.field), labels.get(BETA_ZONE) or labels.get(ZONE, ""))
+    return translate_handle(getattr(volume.spec, plugin.field), labels.get(BETA_ZONE) or labels.get(ZONE, ""))
 
 
-def translated_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> VolumeNodeAffinity | None:
-    """The node affinity of an in-tree PersistentVolume's CSI volume: the driver's own label instead of the zone's."""
+def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> VolumeNodeAffinity | None:
+    """Return the node affinity of the CSI volume, with the driver's own zone label instead of the common one."""
     affinity = volume.spec.node_affinity
     if not plugin.topology_key:
         return affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    zone, region = _topology_labels(terms, volume.metadata.labels)
+    zone, region = _find_topology_labels(terms, volume.metadata.labels)
     if _has_values(terms, zone):
-        terms = _rename(terms, zone, plugin.topology_key)
+        terms = _rename_key(terms, zone, plugin.topology_key)
     else:
         zones = {z.strip() for z in volume.metadata.labels.get(zone, "").split(ZONE_DELIMITER)} - {""}
         if zones:
-            wanted = SelectorRequirement(plugin.topology_key, "In", tuple(sorted(zones)))
+            requirement = SelectorRequirement(plugin.topology_key, "In", tuple(sorted(zones)))
             terms = tuple(
-                replace(term, match_expressions=(*term.match_expressions, wanted))
+                replace(term, match_expressions=(*term.match_expressions, requirement))
                 for term in terms or (NodeSelectorTerm(),)
             )
     if region == BETA_REGION and _has_values(terms, region):
-        terms = _rename(terms, region, REGION)
+        terms = _rename_key(terms, region, REGION)
     return VolumeNodeAffinity(NodeSelector(terms)) if terms else affinity
 
 
-def _topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
-    """The zone and region labels that a volume uses: in its affinity, else on itself; the new ones where both are."""
+def _find_topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
+    """Return the zone and region labels that a volume uses.
+
+    Labels in its affinity take precedence over those on the volume, and the stable labels over the beta ones.
+    """
     keys = {requirement.key for term in terms for requirement in term.match_expressions}
-    for labelled in (keys, labels):
-        if ZONE in labelled:
+    for candidates in (keys, labels):
+        if ZONE in candidates:
             return ZONE, REGION
-        if BETA_ZONE in labelled:
+        if BETA_ZONE in candidates:
             return BETA_ZONE, BETA_REGION
     return ZONE, REGION
 
 
 def _has_values(terms: tuple[NodeSelectorTerm, ...], key: str) -> bool:
+    """Return whether a term has a requirement on the key with values."""
     return any(r.key == key and r.values for term in terms for r in term.match_expressions)
 
 
-def _rename(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
+def _rename_key(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
+    """Return the terms with a key of their requirements renamed."""
     return tuple(
         replace(
             term,
@@ -160,15 +165,16 @@ def _rename(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[No
     )
 
 
-def _gce_handle(name: str, zones: str) -> str:
-    """A disk of one zone, of a region (several zones), or of a place that is not known."""
+def _translate_gce_handle(name: str, zones: str) -> str:
+    """Return the handle of a disk in one zone, in a region (several zones), or in an unknown zone."""
     parts = zones.split(ZONE_DELIMITER)
     if len(parts) > 1:
-        return f"projects/{_GCE_UNKNOWN}/regions/{_gce_region(parts)}/disks/{name}"
+        return f"projects/{_GCE_UNKNOWN}/regions/{_find_gce_region(parts)}/disks/{name}"
     return f"projects/{_GCE_UNKNOWN}/zones/{parts[0] or _GCE_UNKNOWN}/disks/{name}"
 
 
-def _gce_region(zones: list[str]) -> str:
+def _find_gce_region(zones: list[str]) -> str:
+    """Return the region that all the zones have in common. Raises TranslationError."""
     regions = set()
     for zone in zones:
         parts = zone.split("-")
@@ -183,16 +189,22 @@ def _gce_region(zones: list[str]) -> str:
     return regions.pop()
 
 
-def _azure_handle(source: AzureDiskVolumeSource) -> str:
-    """Managed disks alone; the API server takes a disk of no kind for a shared one."""
+def _translate_azure_handle(source: AzureDiskVolumeSource) -> str:
+    """Return the URI of a managed disk. A disk without a kind counts as shared, like in the API server.
+
+    Raises TranslationError for disks that are not managed.
+    """
     kind = AZURE_DEFAULT_KIND if source.kind is None else source.kind
     if kind.lower() != "managed":
         raise TranslationError(f"kind({kind}) is not supported in csi migration")
     return source.disk_uri
 
 
-def _aws_handle(volume_id: str) -> str:
-    """``aws://zone/vol-1`` and ``aws:///vol-1`` are vol-1; anything else is taken for an id."""
+def _translate_aws_handle(volume_id: str) -> str:
+    """Return the volume id of `aws://zone/vol-1` or `aws:///vol-1`. Anything else is an id already.
+
+    Raises TranslationError.
+    """
     if not volume_id.startswith("aws://"):
         return volume_id
     handle = unquote(urlsplit(volume_id).path).strip("/")

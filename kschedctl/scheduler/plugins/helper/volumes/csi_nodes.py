@@ -1,4 +1,4 @@
-"""What the CSINodes say of each node: drivers, how many volumes they can attach, what was migrated to them.
+"""CSINode objects as columns: each node's drivers, attach limits and migrated plugins.
 
 Upstream: pkg/scheduler/framework/plugins/{nodevolumelimits,volumebinding} (v1.36).
 """
@@ -28,31 +28,32 @@ class CSINodes:
 
     @cached_property
     def present(self) -> Bools:
-        """The nodes that have a CSINode."""
+        """(N,) a mask of the nodes that have a CSINode."""
         return np.array([node is not None for node in self.nodes], np.bool_)
 
     @cached_property
     def limited(self) -> Bools:
-        """The nodes on which some driver has a limit."""
+        """(N,) a mask of the nodes on which some driver has a limit."""
         mask = np.zeros(len(self.nodes), np.bool_)
-        for limits in self._limits.values():
+        for limits in self._limits_by_driver.values():
             mask |= limits != NO_LIMIT
         return mask
 
     def limits(self, driver: str) -> Limits:
-        """How many volumes the driver can attach, NO_LIMIT where that is not said."""
-        return self._limits.get(driver, np.full(len(self.nodes), NO_LIMIT))
+        """Return (N,) how many volumes the driver can attach, or NO_LIMIT."""
+        return self._limits_by_driver.get(driver, np.full(len(self.nodes), NO_LIMIT))
 
     def has_driver(self, driver: str) -> Bools:
-        """The nodes on which the driver is installed."""
+        """Return (N,) a mask of the nodes on which the driver is installed."""
         return np.array([driver in (d.name for d in node.spec.drivers) if node else False for node in self.nodes])
 
     def migrated(self, plugin: str) -> Bools:
-        """The nodes that use an in-tree plugin's volumes through CSI."""
+        """Return (N,) a mask of the nodes that use the in-tree plugin's volumes through CSI."""
         return np.array([plugin in migrated_plugins(node) for node in self.nodes], np.bool_)
 
     @cached_property
-    def _limits(self) -> dict[str, Limits]:
+    def _limits_by_driver(self) -> dict[str, Limits]:
+        """Driver -> (N,) how many volumes it can attach."""
         limits: dict[str, Limits] = {}
         for row, node in enumerate(self.nodes):
             for driver in node.spec.drivers if node else ():

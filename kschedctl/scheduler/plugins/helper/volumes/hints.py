@@ -1,7 +1,7 @@
-"""VolumeBinding, VolumeZone and VolumeRestrictions: the claims, volumes and classes that a pod may wait for.
+"""Queueing hints of VolumeBinding, VolumeZone and VolumeRestrictions for storage objects.
 
-Upstream: plugins/{volumebinding/volume_binding.go,volumezone/volume_zone.go,
-volumerestrictions/volume_restrictions.go} (v1.36: EventsToRegister).
+Upstream: plugins/{volumebinding/volume_binding.go,volumezone/volume_zone.go, volumerestrictions/volume_restrictions.go}
+(v1.36: EventsToRegister).
 """
 
 from __future__ import annotations
@@ -21,107 +21,114 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     ZONE,
     ZONE_DELIMITER,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, claim_volumes, size
+from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, iter_claim_volumes, parse_size
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-HINTS_AT_DRIVERS = ByVersion(
+HAS_DRIVER_HINT = ByVersion(
     "whether VolumeBinding asks for changed CSIDrivers alone, and has a hint for them", (("", False), ("1.32", True))
 )
-HEARS_OF_BOUND_CLAIMS = ByVersion("whether VolumeZone asks for changed claims too", (("", False), ("1.31", True)))
+REGISTERS_CLAIM_UPDATES = ByVersion("whether VolumeZone asks for changed claims too", (("", False), ("1.31", True)))
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
-def after_own_claim(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A claim that one of the pod's volumes stands for, those that are made for the pod among them."""
-    return _is_own(info, change.new, ephemeral=True)
+def is_schedulable_after_any_claim_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether a volume of the pod uses the claim, including claims created for the pod."""
+    return _uses_claim(info, change.new, ephemeral=True)
 
 
-def after_named_claim(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A claim that one of the pod's volumes names."""
-    return _is_own(info, change.new, ephemeral=False)
+def is_schedulable_after_named_claim_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether a volume of the pod names the claim."""
+    return _uses_claim(info, change.new, ephemeral=False)
 
 
-def after_storage_class_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A new class, or one that allows other topologies."""
+def is_schedulable_after_storage_class_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the class is new or allows different topologies than before."""
     return change.old is None or change.old.allowed_topologies != change.new.allowed_topologies
 
 
-def after_csi_node_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A new CSINode, or one that has handed over other in-tree plugins to CSI."""
+def is_schedulable_after_csi_node_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the CSINode is new or migrated different in-tree plugins than before."""
     if change.old is None:
         return True
     old, new = (node.metadata.annotations.get(MIGRATED_PLUGINS, "") for node in (change.old, change.new))
     return bool(old != new)
 
 
-def after_csi_driver_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A driver of one of the pod's in-line volumes that no longer tells how much storage is free."""
+def is_schedulable_after_csi_driver_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the driver of an in-line volume of the pod stopped publishing its free capacity."""
     drivers = {volume.csi.driver for volume in info.spec.volumes if volume.csi is not None}
-    tells_no_more = change.old.spec.storage_capacity and not change.new.spec.storage_capacity
-    return change.new.metadata.name in drivers and bool(tells_no_more)
+    stopped_tracking = change.old.spec.storage_capacity and not change.new.spec.storage_capacity
+    return change.new.metadata.name in drivers and bool(stopped_tracking)
 
 
-def after_storage_capacity_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A new pool of storage, or one in which larger volumes fit."""
+def is_schedulable_after_storage_capacity_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the pool of storage is new or allows larger volumes than before."""
     if change.old is None:
         return True
-    old, new = _volume_limit(change.old), _volume_limit(change.new)
+    old, new = _max_volume_size(change.old), _max_volume_size(change.new)
     return new is not None and (old is None or new > old)
 
 
-def after_storage_class_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A class that binds once a pod needs the claim."""
+def is_schedulable_after_storage_class_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the class binds its claims when their first consumer is scheduled."""
     return bool(change.new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
-def after_volume_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A new volume, or one in other zones or regions."""
-    return change.old is None or _topologies(change.old) != _topologies(change.new)
+def is_schedulable_after_volume_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the volume is new or changed its zones or regions."""
+    return change.old is None or _topology_labels(change.old) != _topology_labels(change.new)
 
 
 def volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-    """What VolumeBinding asks for."""
-    yield ClusterEventWithHint("StorageClass", EITHER, after_storage_class_change)
-    yield ClusterEventWithHint("PersistentVolumeClaim", EITHER, after_own_claim)
+    """Yield the events that VolumeBinding registers."""
+    yield ClusterEventWithHint("StorageClass", EITHER, is_schedulable_after_storage_class_change)
+    yield ClusterEventWithHint("PersistentVolumeClaim", EITHER, is_schedulable_after_any_claim_change)
     yield ClusterEventWithHint("PersistentVolume", EITHER)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    yield ClusterEventWithHint("CSINode", EITHER, after_csi_node_change)
-    if HINTS_AT_DRIVERS.at(gates.release):
-        yield ClusterEventWithHint("CSIDriver", ActionType.UPDATE, after_csi_driver_change)
+    yield ClusterEventWithHint("CSINode", EITHER, is_schedulable_after_csi_node_change)
+    if HAS_DRIVER_HINT.at(gates.release):
+        yield ClusterEventWithHint("CSIDriver", ActionType.UPDATE, is_schedulable_after_csi_driver_change)
     else:
         yield ClusterEventWithHint("CSIDriver", EITHER)
-    yield ClusterEventWithHint("CSIStorageCapacity", EITHER, after_storage_capacity_change)
+    yield ClusterEventWithHint("CSIStorageCapacity", EITHER, is_schedulable_after_storage_capacity_change)
 
 
 def volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-    """What VolumeZone asks for."""
-    yield ClusterEventWithHint("StorageClass", ActionType.ADD, after_storage_class_added)
+    """Yield the events that VolumeZone registers."""
+    yield ClusterEventWithHint("StorageClass", ActionType.ADD, is_schedulable_after_storage_class_added)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    of_claims = EITHER if HEARS_OF_BOUND_CLAIMS.at(gates.release) else ActionType.ADD
-    yield ClusterEventWithHint("PersistentVolumeClaim", of_claims, after_named_claim)
-    yield ClusterEventWithHint("PersistentVolume", EITHER, after_volume_change)
+    claim_events = EITHER if REGISTERS_CLAIM_UPDATES.at(gates.release) else ActionType.ADD
+    yield ClusterEventWithHint("PersistentVolumeClaim", claim_events, is_schedulable_after_named_claim_change)
+    yield ClusterEventWithHint("PersistentVolume", EITHER, is_schedulable_after_volume_change)
 
 
-def _is_own(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
+def _uses_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
+    """Return whether a volume of the pod uses the claim.
+
+    With `ephemeral`, claims that are created for the pod count, too.
+    """
     if claim.metadata.namespace != info.namespace:
         return False
-    volumes = claim_volumes(info.pod)
+    volumes = iter_claim_volumes(info.pod)
     return any(
         claim_volume.claim_name == claim.metadata.name and (ephemeral or not claim_volume.ephemeral)
         for claim_volume in volumes
     )
 
 
-def _volume_limit(capacity: CSIStorageCapacity) -> int | None:
-    """The largest volume that fits, in bytes. Raises InputError."""
+def _max_volume_size(capacity: CSIStorageCapacity) -> int | None:
+    """Return the size in bytes of the largest volume that the pool allows. Raises InputError."""
     text = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     where = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
-    return None if text is None else size(text, "CSIStorageCapacity", where).value()
+    return None if text is None else parse_size(text, "CSIStorageCapacity", where).value()
 
 
-def _topologies(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
-    """The labels that say where a volume is, and their values; one with an empty value among them counts as none."""
+def _topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
+    """Return the zone and region labels of the volume with their values.
+
+    Labels with an empty value among them are ignored.
+    """
     topologies = []
     for key in TOPOLOGY_LABELS:
         values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
@@ -130,8 +137,11 @@ def _topologies(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
     return topologies
 
 
-def named_claims(info: PodInfo, ephemeral: bool = True) -> str:
+def describe_claims(info: PodInfo, ephemeral: bool = True) -> str:
+    """Return the names of the pod's claims in words, or "of the pod" if there are none."""
     names = [
-        claim_volume.claim_name for claim_volume in claim_volumes(info.pod) if ephemeral or not claim_volume.ephemeral
+        claim_volume.claim_name
+        for claim_volume in iter_claim_volumes(info.pod)
+        if ephemeral or not claim_volume.ephemeral
     ]
     return listed([f"{info.namespace}/{name}" for name in names], "or") or "of the pod"

@@ -1,4 +1,4 @@
-"""Claims, volumes, classes and CSI objects by name, and the claims that a pod's volumes stand for.
+"""Lookups of claims, volumes, storage classes and CSI objects by name, and of the claims that a pod's volumes use.
 
 Upstream: the listers of client-go, staging/src/k8s.io/component-helpers/storage/{volume/helpers.go,
 volume/pv_helpers.go,ephemeral} (v1.36).
@@ -49,74 +49,85 @@ READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
 class NotFoundError(Exception):
-    """An object that is not there; ``str()`` is the API's wording."""
+    """Raised for an object that does not exist, with the API's message."""
 
 
 class ClassVolumes(NamedTuple):
-    """The volumes of a class, their sizes in billionths of a byte, and their positions from the smallest up."""
+    """The volumes of a storage class."""
 
     volumes: tuple[PersistentVolume, ...] = ()
     sizes: tuple[int, ...] = ()
+    """Their sizes in billionths of a byte."""
     by_size: tuple[int, ...] = ()
+    """Their indices in ascending order of size."""
 
     @classmethod
-    def of(cls, volumes: Sequence[PersistentVolume]) -> Self:
+    def from_volumes(cls, volumes: Sequence[PersistentVolume]) -> Self:
+        """Compute the sizes of the volumes and their order."""
         sizes = tuple(billionths(volume_storage(volume)) for volume in volumes)
         return cls(tuple(volumes), sizes, tuple(sorted(range(len(sizes)), key=sizes.__getitem__)))
 
 
 class StoragePool(NamedTuple):
-    """A CSIStorageCapacity: the largest volume that fits, its free space (both bytes), the rows that can use it.
+    """A CSIStorageCapacity, resolved for the nodes of a snapshot.
 
     Upstream: volumeLimit and nodeHasAccess in pkg/scheduler/framework/plugins/volumebinding/binder.go (v1.36).
     """
 
     capacity: CSIStorageCapacity
     limit: int | None
+    """The size in bytes of the largest volume that fits, or None if unknown."""
     free: int
+    """The free space in bytes."""
     rows: Rows
+    """The rows of the nodes that can use it."""
 
     @classmethod
-    def of(cls, capacity: CSIStorageCapacity, topology: Topology) -> Self:
-        """A pool whose topology is unknown or unreadable cannot be used by any node. Raises InputError."""
-        where = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
+    def from_capacity(cls, capacity: CSIStorageCapacity, topology: Topology) -> Self:
+        """Resolve the capacity. No node can use a pool whose topology is missing or invalid.
+
+        Raises InputError.
+        """
+        name = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
         free, largest = (
-            None if text is None else size(text, "CSIStorageCapacity", where).value()
+            None if text is None else parse_size(text, "CSIStorageCapacity", name).value()
             for text in (capacity.capacity, capacity.maximum_volume_size)
         )
         try:
-            access = topology.selected(selector_from_api(capacity.node_topology))
+            access = topology.selected_mask(selector_from_api(capacity.node_topology))
         except SelectorError:
-            access = topology.selected(NOTHING)
+            access = topology.selected_mask(NOTHING)
         return cls(capacity, free if largest is None else largest, free or 0, np.flatnonzero(access))
 
 
 class Listers:
-    """What the volume plugins look up, kept up to date as claims and volumes of a fork are replaced.
+    """Storage objects by name, kept up to date while the claims and volumes of a fork are replaced.
 
-    Lists keep the API's order, by namespace and name, which decides among volumes and capacities that are equally good.
+    Lists keep the API's order by namespace and name, which decides between volumes or capacities that are equally good.
     """
 
     def __init__(self, objects: ClusterObjects, nodes: NodeColumns, migrates_portworx: bool = True) -> None:
         self.objects, self.nodes, self.migrates_portworx = objects, nodes, migrates_portworx
         self.attachments: tuple[VolumeAttachment, ...] = objects.of("VolumeAttachment")
-        self.classes: dict[str, StorageClass] = objects.index("storage classes", _stored_classes, "StorageClass")
-        self.drivers: dict[str, CSIDriver] = objects.index("CSI drivers", _by_name, "CSIDriver")
+        self.classes: dict[str, StorageClass] = objects.index("storage classes", _index_classes, "StorageClass")
+        self.drivers: dict[str, CSIDriver] = objects.index("CSI drivers", _index_by_name, "CSIDriver")
         self.topology = objects.index(Topology, lambda: Topology(nodes), of=(nodes,))
         self._volumes_of_class: dict[str, ClassVolumes] | None = None
 
     @cached_property
     def csi_nodes(self) -> CSINodes:
-        """CSINodes of these nodes; most pods have no volume that needs them."""
+        """The CSINodes of these nodes, loaded on demand because most pods have no volume that needs them."""
         names = self.nodes.names
         return self.objects.index(CSINodes, lambda csi_nodes: CSINodes(names, csi_nodes), "CSINode", of=(names,))
 
     def counts_as_csi(self, plugin: InTreePlugin | None) -> bool:
-        """Whether the scheduler takes the plugin's volumes for those of its CSI driver, where nodes do so too."""
+        """Return whether the scheduler counts the plugin's volumes as those of its CSI driver, if the node does so,
+        too.
+        """
         return plugin is not None and plugin.enabled and (self.migrates_portworx or plugin.name != PORTWORX)
 
     def replaced(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
-        """A claim or a volume came into the place of the one of its name."""
+        """Replace the claim or volume of the same name."""
         if isinstance(obj, PersistentVolumeClaim):
             self.claims[obj.metadata.namespace, obj.metadata.name] = obj
         else:
@@ -124,94 +135,101 @@ class Listers:
             self.volumes[obj.metadata.name] = obj
             self._replace_in_class(before, obj)
 
-    def _replace_in_class(self, before: PersistentVolume | None, volume: PersistentVolume) -> None:
-        """In its place where its size is the same, else all are looked through again when they are asked for."""
+    def _replace_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
+        """Replace the volume in the list of its class, or drop all lists if its class or size changed."""
         name = volume_class(volume)
-        if before is None or volume_class(before) != name or before.spec.capacity != volume.spec.capacity:
+        if previous is None or volume_class(previous) != name or previous.spec.capacity != volume.spec.capacity:
             self._volumes_of_class = None
         elif self._volumes_of_class is not None:
-            known = self._volumes_of_class[name]
-            volumes = tuple(volume if v.metadata.name == volume.metadata.name else v for v in known.volumes)
-            self._volumes_of_class[name] = known._replace(volumes=volumes)
+            class_volumes = self._volumes_of_class[name]
+            volumes = tuple(volume if v.metadata.name == volume.metadata.name else v for v in class_volumes.volumes)
+            self._volumes_of_class[name] = class_volumes._replace(volumes=volumes)
 
     @cached_property
     def claims(self) -> dict[tuple[str, str], PersistentVolumeClaim]:
-        """By namespace and name."""
-        return dict(self.objects.index("volume claims", _by_namespace, "PersistentVolumeClaim"))
+        """The claims by namespace and name."""
+        return dict(self.objects.index("volume claims", _index_by_namespace, "PersistentVolumeClaim"))
 
     @cached_property
     def volumes(self) -> dict[str, PersistentVolume]:
-        """By name."""
-        return dict(self.objects.index("volumes", _by_name, "PersistentVolume"))
+        """The volumes by name."""
+        return dict(self.objects.index("volumes", _index_by_name, "PersistentVolume"))
 
     @property
     def volumes_of_class(self) -> Mapping[str, ClassVolumes]:
         """Class name -> its volumes. Raises InputError."""
         if self._volumes_of_class is None:
-            self._volumes_of_class = dict(self.objects.index(ClassVolumes, _classified, "PersistentVolume"))
+            self._volumes_of_class = dict(self.objects.index(ClassVolumes, _group_by_class, "PersistentVolume"))
         return self._volumes_of_class
 
     @cached_property
     def pools_of_class(self) -> dict[str, tuple[StoragePool, ...]]:
-        """Class name -> the pools out of which its volumes are made. Raises InputError."""
-        return self.objects.index(StoragePool, self._pools, "CSIStorageCapacity", of=(self.topology,))
+        """Class name -> the pools from which its volumes are provisioned. Raises InputError."""
+        return self.objects.index(StoragePool, self._group_pools, "CSIStorageCapacity", of=(self.topology,))
 
-    def _pools(self, capacities: Iterable[CSIStorageCapacity]) -> dict[str, tuple[StoragePool, ...]]:
+    def _group_pools(self, capacities: Iterable[CSIStorageCapacity]) -> dict[str, tuple[StoragePool, ...]]:
+        """Group the pools by storage class."""
         storage_pools: dict[str, list[StoragePool]] = {}
         for capacity in capacities:
-            storage_pools.setdefault(capacity.storage_class_name, []).append(StoragePool.of(capacity, self.topology))
+            storage_pools.setdefault(capacity.storage_class_name, []).append(
+                StoragePool.from_capacity(capacity, self.topology)
+            )
         return {name: tuple(pools) for name, pools in storage_pools.items()}
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
-        """Raises NotFoundError."""
+        """Return a claim. Raises NotFoundError."""
         if (namespace, name) not in self.claims:
             raise NotFoundError(f'persistentvolumeclaim "{name}" not found')
         return self.claims[namespace, name]
 
     def volume(self, name: str) -> PersistentVolume:
-        """Raises NotFoundError."""
+        """Return a volume. Raises NotFoundError."""
         if name not in self.volumes:
             raise NotFoundError(f'persistentvolume "{name}" not found')
         return self.volumes[name]
 
     def storage_class(self, name: str) -> StorageClass:
-        """Raises NotFoundError."""
+        """Return a storage class. Raises NotFoundError."""
         if name not in self.classes:
             raise NotFoundError(f'storageclass.storage.k8s.io "{name}" not found')
         return self.classes[name]
 
 
 def listers(view: Fork) -> Listers:
-    """The listers of a fork, made on first use."""
+    """Return the listers of a fork, created on first use."""
     migrates = view.settings.migrates_portworx
     return view.objects.follow(
         Listers, lambda: Listers(view.objects, view.nodes, migrates), "PersistentVolumeClaim", "PersistentVolume"
     )
 
 
-def _by_name(objects: Iterable[Named]) -> dict[str, Named]:
+def _index_by_name(objects: Iterable[Named]) -> dict[str, Named]:
+    """Index the objects by name."""
     return {obj.metadata.name: obj for obj in objects}
 
 
-def _by_namespace(
+def _index_by_namespace(
     claims: Iterable[PersistentVolumeClaim],
 ) -> dict[tuple[str, str], PersistentVolumeClaim]:
+    """Index the claims by namespace and name."""
     return {(claim.metadata.namespace, claim.metadata.name): claim for claim in claims}
 
 
-def _classified(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolumes]:
+def _group_by_class(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolumes]:
+    """Group the volumes by storage class."""
     by_class: dict[str, list[PersistentVolume]] = {}
     for volume in volumes:
         by_class.setdefault(volume_class(volume), []).append(volume)
-    return {name: ClassVolumes.of(volumes) for name, volumes in by_class.items()}
+    return {name: ClassVolumes.from_volumes(volumes) for name, volumes in by_class.items()}
 
 
-def _stored_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
-    return {class_.metadata.name: _default_class(class_) for class_ in classes}
+def _index_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
+    """Index the classes by name, with defaults filled in."""
+    return {class_.metadata.name: _set_default_binding_mode(class_) for class_ in classes}
 
 
-def _default_class(class_: StorageClass) -> StorageClass:
-    """The default class as the API server stores it."""
+def _set_default_binding_mode(class_: StorageClass) -> StorageClass:
+    """Return the class with the binding mode that the API server sets by default."""
     return class_ if class_.volume_binding_mode else replace(class_, volume_binding_mode="Immediate")
 
 
@@ -219,22 +237,23 @@ def _default_class(class_: StorageClass) -> StorageClass:
 
 
 class ClaimVolume(NamedTuple):
-    """A volume of a pod that stands for a claim; ``ephemeral`` claims are made for the pod and must be its own."""
+    """A volume of a pod that uses a claim."""
 
     volume: Volume
     claim_name: str
     ephemeral: bool
+    """Whether the claim is created for the pod, which must own it."""
 
 
-def claim_volumes(pod: Pod) -> Iterator[ClaimVolume]:
-    """The volumes of a pod that stand for claims, in the pod's order."""
+def iter_claim_volumes(pod: Pod) -> Iterator[ClaimVolume]:
+    """Yield the volumes of the pod that use claims, in the pod's order."""
     for volume in pod.spec.volumes:
-        if named := claim_volume(pod, volume):
+        if named := find_claim_volume(pod, volume):
             yield named
 
 
-def claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
-    """What claim a volume stands for, if it does."""
+def find_claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
+    """Return the claim that the volume uses, or None if it uses none."""
     if volume.persistent_volume_claim is not None:
         return ClaimVolume(volume, volume.persistent_volume_claim.claim_name, ephemeral=False)
     if volume.ephemeral is not None:
@@ -242,29 +261,32 @@ def claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
     return None
 
 
-def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
-    """Raises PluginError unless the claim was made for the pod."""
+def require_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
+    """Raise PluginError unless the claim was created for the pod."""
     controller = find_controller(claim.metadata)
     if controller is None or controller.uid != pod.metadata.uid:
         raise PluginError(f"PVC {claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 
 
-def usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
-    """The claim, unless it is in a state in which no pod can use it. Raises NotFoundError, PluginError."""
+def find_usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
+    """Return the claim if pods can use it.
+
+    Raises NotFoundError if it does not exist, and PluginError if it is lost, being deleted, or not the pod's own.
+    """
     try:
         claim = storage.claim(info.namespace, name)
     except NotFoundError:
         if not ephemeral:
             raise
-        waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
-        raise NotFoundError(f'{waiting} "{name}"') from None
+        problem = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
+        raise NotFoundError(f'{problem} "{name}"') from None
     if claim.status.phase == "Lost":
         volume = claim.spec.volume_name
         raise PluginError(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"')
     if claim.metadata.deletion_timestamp is not None:
         raise PluginError(f'persistentvolumeclaim "{name}" is being deleted')
     if ephemeral:
-        check_owner(info.pod, claim)
+        require_owner(info.pod, claim)
     return claim
 
 
@@ -272,41 +294,42 @@ def usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) ->
 
 
 def claim_key(claim: PersistentVolumeClaim) -> str:
-    """``namespace/name``."""
+    """Return `namespace/name`."""
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
-    """The name of the class that a claim asks for, empty for none; the old annotation goes before the field."""
+    """Return the name of the claim's storage class, or "" for none. The beta annotation overrides the field."""
     return claim.metadata.annotations.get(BETA_STORAGE_CLASS, claim.spec.storage_class_name or "")
 
 
 def volume_class(volume: PersistentVolume) -> str:
-    """The name of a volume's class, likewise."""
+    """Return the name of the volume's storage class, or "" for none. The beta annotation overrides the field."""
     return volume.metadata.annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
 
 
 def requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
-    """The size that a claim asks for. Raises InputError."""
-    return _storage(claim.spec.resources.requests, "PersistentVolumeClaim", claim_key(claim))
+    """Return the size that the claim requests, or None if it requests none. Raises InputError."""
+    return _find_storage(claim.spec.resources.requests, "PersistentVolumeClaim", claim_key(claim))
 
 
 def volume_storage(volume: PersistentVolume) -> Quantity | None:
-    """A volume's size. Raises InputError."""
-    return _storage(volume.spec.capacity, "PersistentVolume", volume.metadata.name)
+    """Return the volume's size, or None if it has none. Raises InputError."""
+    return _find_storage(volume.spec.capacity, "PersistentVolume", volume.metadata.name)
 
 
 def billionths(quantity: Quantity | None) -> int:
-    """A quantity in the finest unit that it knows, none as 0: integers are quick to compare."""
+    """Return a quantity in billionths, the finest unit of quantities, because integers are fast to compare."""
     return quantity.mantissa * 10 ** (quantity.scale + 9) if quantity else 0
 
 
-def _storage(resources: Resources, kind: str, name: str) -> Quantity | None:
-    return size(resources["storage"], kind, name) if "storage" in resources else None
+def _find_storage(resources: Resources, kind: str, name: str) -> Quantity | None:
+    """Return the storage amount of the resources, or None if there is none. Raises InputError."""
+    return parse_size(resources["storage"], kind, name) if "storage" in resources else None
 
 
-def size(text: str | int | float, kind: str, name: str) -> Quantity:
-    """A quantity of the named object. Raises InputError that names it."""
+def parse_size(text: str | int | float, kind: str, name: str) -> Quantity:
+    """Parse a quantity. Raises InputError with the object's kind and name."""
     try:
         return parse(str(text).strip())
     except QuantityError as error:

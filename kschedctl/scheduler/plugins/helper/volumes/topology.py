@@ -1,4 +1,4 @@
-"""Which nodes match the selectors by which storage says where it can be reached, each selector evaluated once.
+"""Evaluation of the node selectors of storage objects on the nodes of a snapshot, once per selector.
 
 Upstream: CheckNodeAffinity in staging/src/k8s.io/component-helpers/storage/volume/helpers.go and
 MatchTopologySelectorTerms in pkg/apis/core/v1/helper/helpers.go (v1.36).
@@ -18,34 +18,40 @@ _EQUALITY = frozenset(("in", "=", "=="))
 
 
 class Topology:
-    """Selectors against N nodes. There may be as many as nodes (local volumes), so none may cost Python work a node."""
+    """Evaluator of selectors on N nodes.
+
+    There may be as many selectors as nodes (local volumes), so a selector must not cost Python work per node.
+    """
 
     def __init__(self, nodes: NodeColumns) -> None:
         self.nodes = nodes
         self._codes: dict[str, dict[str, int]] = {}
         self._rows: dict[VolumeNodeAffinity | None, Rows] = {}
 
-    def reach(self, affinity: VolumeNodeAffinity | None) -> Rows:
-        """The rows from which a volume of this affinity can be used; without one, all.
+    def reachable_rows(self, affinity: VolumeNodeAffinity | None) -> Rows:
+        """Return the rows of the nodes from which a volume with this affinity can be used.
 
-        Upstream gives no name to the node that it matches, so ``matchFields`` always hold.
+        Upstream matches against a node without a name, so `matchFields` always match.
         """
         if affinity not in self._rows:
             mask = np.ones(len(self.nodes), np.bool_)
             if affinity is not None and affinity.required is not None:
                 terms = compile_node_selector(affinity.required).terms
-                mask = self._any([term.selector for term in terms if not term.errors])
+                mask = self._any_selected_mask([term.selector for term in terms if not term.errors])
             self._rows[affinity] = np.flatnonzero(mask)
         return self._rows[affinity]
 
-    def reachable(self, affinity: VolumeNodeAffinity | None) -> Bools:
-        """(N,): the same as a mask."""
+    def reachable_mask(self, affinity: VolumeNodeAffinity | None) -> Bools:
+        """Return (N,) a mask of the nodes from which a volume with this affinity can be used."""
         mask = np.zeros(len(self.nodes), np.bool_)
-        mask[self.reach(affinity)] = True
+        mask[self.reachable_rows(affinity)] = True
         return mask
 
-    def allowed(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
-        """(N,): the nodes in the topologies that a class allows: any where it names none, empty terms allow none."""
+    def allowed_mask(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
+        """Return (N,) a mask of the nodes in the topologies that a storage class allows.
+
+        Without terms all nodes are allowed. An empty term allows none.
+        """
         if not terms:
             return np.ones(len(self.nodes), np.bool_)
         alternatives = []
@@ -53,23 +59,28 @@ class Topology:
             requirements = [Requirement(r.key, IN, r.values) for r in term.match_label_expressions]
             if requirements and not any(validate_requirement(r.key, r.operator, r.values) for r in requirements):
                 alternatives.append(build_selector(requirements))
-        return self._any(alternatives)
+        return self._any_selected_mask(alternatives)
 
-    def selected(self, wanted: Selector) -> Bools:
-        """(N,): the nodes whose labels the selector matches."""
-        mask = np.full(len(self.nodes), not wanted.matches_nothing)
-        for requirement in wanted.requirements:
-            mask &= self._met(requirement)
+    def selected_mask(self, selector: Selector) -> Bools:
+        """Return (N,) a mask of the nodes whose labels the selector matches."""
+        mask = np.full(len(self.nodes), not selector.matches_nothing)
+        for requirement in selector.requirements:
+            mask &= self._met_mask(requirement)
         return mask
 
-    def _any(self, alternatives: list[Selector]) -> Bools:
+    def _any_selected_mask(self, alternatives: list[Selector]) -> Bools:
+        """Return (N,) a mask of the nodes that any of the selectors matches."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for alternative in alternatives:
-            mask |= self.selected(alternative)
+            mask |= self.selected_mask(alternative)
         return mask
 
-    def _met(self, requirement: Requirement) -> Bools:
-        """(N,): judged once for each value of the label; the last entry, where code -1 leads, is for its absence."""
+    def _met_mask(self, requirement: Requirement) -> Bools:
+        """Return (N,) a mask of the nodes that meet the requirement.
+
+        The requirement is evaluated once per value of the label. The last entry, to which code -1 leads, is for its
+        absence.
+        """
         column = self.nodes.label(requirement.key)
         met = np.zeros(len(column.values) + 1, np.bool_)
         if requirement.operator in _EQUALITY:
