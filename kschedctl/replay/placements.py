@@ -15,8 +15,8 @@ from kschedctl.api.resource_names import PODS
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
-from kschedctl.scheduler.engine.permit import SOMEBODY_WAITS, run_permit
-from kschedctl.scheduler.engine.rejectors import NONE
+from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
@@ -102,7 +102,7 @@ def pending_groups(
 def waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
     """Pod -> why Permit lets it wait on its node, as things are now; of those that got one."""
     profiles = map(simulation.scheduler.framework, simulation.scheduler.configuration.profiles)
-    plugins = (plugin for framework in profiles if framework for plugin in framework.at("permit"))
+    plugins = (plugin for framework in profiles if framework for plugin in framework.plugins_at("permit"))
     if not any(offers(plugin, PermitPlugin) for plugin in plugins):
         return {}
     waiting = {}
@@ -110,7 +110,7 @@ def waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> di
         framework, info = simulation.framework(outcome.position), simulation.placements.arriving(outcome.position)
         status = run_permit(framework, info, simulation.view, outcome.row).status if framework else SUCCESS
         if status.code is Code.WAIT:
-            reasons = (reason for reason in status.reasons if reason != SOMEBODY_WAITS)
+            reasons = (reason for reason in status.reasons if reason != WAITS_AT_PLUGIN)
             waiting[simulation.view.pods.objects[outcome.position].key] = ", ".join(reasons)
     return waiting
 
@@ -142,7 +142,7 @@ def _waiting(simulation: Simulation, outcome: Outcome) -> WaitingPlace:
     if outcome.verdict != UNSCHEDULABLE:
         return NOWHERE
     if refused := simulation.failures.said.get(outcome.position):
-        plugins = tuple(sorted((refused.rejectors or NONE).all))
+        plugins = tuple(sorted((refused.rejectors or NO_REJECTORS).all))
         return WaitingPlace(UNSCHEDULABLE_PODS, plugins) if plugins else WaitingPlace(BACKOFF)
     if simulation.gangs.together([outcome.position]):
         return WaitingPlace(BACKOFF)

@@ -59,7 +59,7 @@ def _scheduler(shared: SharedCluster) -> Scheduler:
 
 def search_start(sampling: SampledFrom | None, nodes: int, seed: int) -> SearchStart | None:
     """Where the first search for nodes begins, if only a part is looked at."""
-    return SearchStart(sampling.index(nodes, seed), known=sampling.start is not None) if sampling else None
+    return SearchStart(sampling.start_index(nodes, seed), known=sampling.start is not None) if sampling else None
 
 
 def those_who_may_ask(workers: Workers, call_extender: CallExtender | None) -> Workers:
