@@ -1,4 +1,4 @@
-"""All that kube-scheduler refuses in a configuration, each with the field where it stands; it itself stops early."""
+"""All errors that kube-scheduler would report for a configuration. It stops at the first one itself."""
 
 from __future__ import annotations
 
@@ -19,88 +19,91 @@ from kschedctl.scheduler.framework.strict_decoding import steps
 from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins
 
 Fault = tuple[Path, str]
-MOST = 100
-"""So many faults of one kind are enough for one reader."""
+MAX_ERRORS = 100
+"""How many errors of one kind are collected."""
 _UNKNOWN = re.compile(r'(?:decoding \.(\S+): [^"]*?)?unknown field "([^"]*)"')
 _STRICT = "strict decoding error"
 
 
-def load(document: JsonObject | None, gates: FeatureGates) -> SchedulerConfiguration:
-    """The configuration, with registered plugins. Raises ConfigurationError, ThirdPartyError."""
+def load_with_registered_plugins(document: JsonObject | None, gates: FeatureGates) -> SchedulerConfiguration:
+    """Return the configuration with registered plugins. Raises ConfigurationError, ThirdPartyError."""
     return load_configuration(document, gates, registered_plugins(other_builds=True), other_builds=True)
 
 
-def of_other_versions(document: JsonObject | None, gates: FeatureGates) -> list[OfOtherVersion]:
-    """What other versions have that this one does not know; a plugin that a package registers is not meant."""
+def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) -> list[OfOtherVersion]:
+    """Return what other versions have and this one does not, apart from plugins that a package registers."""
     registered = registered_plugins(other_builds=True)
     return [other for other in other_versions.of_other_versions(document, gates.minor) if other.name not in registered]
 
 
-def faults(document: JsonObject, gates: FeatureGates) -> list[Fault]:
-    """Fields of wrong types and unknown ones, then wrong values of the others, else what keeps a profile from starting.
+def find_errors(document: JsonObject, gates: FeatureGates) -> list[Fault]:
+    """Return errors of types and names, then those of values, or else those that keep a profile from starting.
 
     Raises ThirdPartyError.
     """
     known_faults: list[Fault] = []
-    while len(known_faults) < MOST:
+    while len(known_faults) < MAX_ERRORS:
         try:
             parsed = parse_document(document, gates.minor)
         except ConfigurationError as error:
-            decoding = list(_of_decoding(error))
+            decoding = list(_iter_decoding_errors(error))
             known_faults += decoding
-            less = _without_all(document, [path for path, _ in decoding])
+            less = _remove_fields(document, [path for path, _ in decoding])
             if less == document:
                 return known_faults
             document = less
             continue
         errors = configuration_errors(with_document_defaults(parsed, gates), gates)
-        known_faults += [(path_of(error), error) for error in errors]
+        known_faults += [(parse_error_path(error), error) for error in errors]
         break
-    return known_faults[:MOST] or list(_of_profiles(document, gates))
+    return known_faults[:MAX_ERRORS] or list(_iter_profile_errors(document, gates))
 
 
-def without_hint(error: ConfigurationError) -> str:
-    """What kube-scheduler says."""
+def format_error(error: ConfigurationError) -> str:
+    """Return the error in kube-scheduler's words, without our hint."""
     return f"{error.where}: {error.what}" if error.where else error.what
 
 
-def path_of(message: str) -> Path:
-    """The first field that an error of kube-scheduler names.
+def parse_error_path(message: str) -> Path:
+    """Return the first field that an error of kube-scheduler names, or ().
 
-    >>> path_of('profiles[0].schedulerName: Required value'), path_of("parallelism: Invalid value: 0")
+    >>> parse_error_path('profiles[0].schedulerName: Required value'), parse_error_path("parallelism: Invalid value: 0")
     (('profiles', 0, 'schedulerName'), ('parallelism',))
     """
     named = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
     return steps(named[0]) if named else ()
 
 
-def _of_decoding(error: ConfigurationError) -> Iterator[Fault]:
-    """What is wrong with the form of a document: all fields that are unknown, or one that is of another type."""
+def _iter_decoding_errors(error: ConfigurationError) -> Iterator[Fault]:
+    """Yield all unknown fields of a document, or the field that is of another type."""
     if _STRICT not in error.what:
-        yield steps(error.where) or path_of(str(error)), str(error)
+        yield steps(error.where) or parse_error_path(str(error)), str(error)
         return
     for within, field in _UNKNOWN.findall(error.what):
         path = f"{within}.args.{field}" if within else field
         yield steps(path), f'{_STRICT}: unknown field "{path}"'
 
 
-def _of_profiles(document: JsonObject, gates: FeatureGates) -> Iterator[Fault]:
-    """Profiles that do not start, each by itself, as the first of them ends kube-scheduler."""
+def _iter_profile_errors(document: JsonObject, gates: FeatureGates) -> Iterator[Fault]:
+    """Yield the error of each profile that does not start. kube-scheduler ends at the first."""
     for i, profile in enumerate(array_at(document, "profiles")):
         try:
-            load({**document, "profiles": [profile]}, gates)
+            load_with_registered_plugins({**document, "profiles": [profile]}, gates)
         except ConfigurationError as error:
-            yield ("profiles", i), without_hint(error)
+            yield ("profiles", i), format_error(error)
 
 
-def _without_all(document: JsonObject, paths: list[Path]) -> JsonObject:
+def _remove_fields(document: JsonObject, paths: list[Path]) -> JsonObject:
+    """Return the document without the fields."""
     for path in sorted(paths, key=str, reverse=True):  # later items of a list first
-        document = _without(document, path) or document
+        document = _remove_field(document, path) or document
     return document
 
 
-def _without(document: JsonObject, path: Path) -> JsonObject:
-    """A copy of the document less the field at a path; an item of a list becomes empty, so that the others stay."""
+def _remove_field(document: JsonObject, path: Path) -> JsonObject:
+    """Return a copy of the document without a field. An item of a list becomes empty, so that others keep their
+    index.
+    """
     copied = deepcopy(document)
     parent = field_at(copied, *path[:-1])
     if path and isinstance(parent, dict):
