@@ -74,7 +74,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.lint.framework.rule import WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 
@@ -87,7 +87,7 @@ def legendary(workload: Workload) -> Iterator[Problem]:
 PC_LEGENDARY = Rule(
     "pc-legendary",
     WARNING,
-    each_workload(legendary),
+    for_each_workload(legendary),
     summary="42 replicas",
     why="Nobody knows the question.",
     fix="Ask",
@@ -194,7 +194,7 @@ from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedN
 def forgotten(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     node = tried.cycle.view.nodes.objects[tried.at]
     name = node.metadata.name
-    command = kubectl.run("label", "node", name, "legend-")
+    command = kubectl.render_command("label", "node", name, "legend-")
     yield Fix("LabelNode", name, f"forget {name}", "operator", on_node(node, _plain), 10, commands=(command,))
 
 
@@ -342,15 +342,16 @@ from __future__ import annotations
 
 from kschedctl.commands.audit.legends_report import LegendSection
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.replay.audit_rules import WARNING, AuditRule, judged
+from kschedctl.replay.audit_rules import WARNING, AuditRule, build_verdict
 
 LEGENDARY = AuditRule("audit-legends-told", WARNING, "A legend", "Nobody has seen it.", "Look for it")
 
 
 def legends_section(audited: AuditedCluster) -> LegendSection:
     told = tuple(node.metadata.name for node in audited.cluster.nodes if "legend" in node.metadata.labels)
-    findings = [LEGENDARY.finding(f"Node {name}", "is of legend", name) for name in told]
-    return LegendSection(title="Legends", headline=f"{len(told)} legends", told=told, **judged((LEGENDARY,), findings))
+    findings = [LEGENDARY.build_finding(f"Node {name}", "is of legend", name) for name in told]
+    verdict = build_verdict((LEGENDARY,), findings)
+    return LegendSection(title="Legends", headline=f"{len(told)} legends", told=told, **verdict)
 '''
 
 

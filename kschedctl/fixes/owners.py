@@ -42,13 +42,13 @@ class OwnerPatch(NamedTuple):
         """The command that patches, or creates anew, and those without which that does nothing."""
         key = ObjectKey(*self.owner)
         if self.anew:
-            return (kubectl.anew(key, _created_anew(self.patch, key.kind), "strategic"),)
-        patch = kubectl.run("patch", *kubectl.named(key), "--type", "strategic", "-p", self.text)
-        return (patch, *map(kubectl.delete, self.waiting))
+            return (kubectl.render_recreate_with_patch(key, _created_anew(self.patch, key.kind), "strategic"),)
+        patch = kubectl.render_command("patch", *kubectl.object_arguments(key), "--type", "strategic", "-p", self.text)
+        return (patch, *map(kubectl.render_delete, self.waiting))
 
     @property
     def text(self) -> str:
-        return kubectl.compact(self.patch)
+        return kubectl.compact_json(self.patch)
 
 
 def _created_anew(patch: JsonObject, kind: str) -> JsonObject:

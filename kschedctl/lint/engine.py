@@ -45,10 +45,10 @@ def seen_together(rule: Rule, context: LintContext) -> Iterator[Problem]:
     there has, may be elsewhere.
     """
     problems = list(rule.check(context))
-    if len(set(context.sets.values())) < 2:
+    if len(set(context.applied_sets.values())) < 2:
         yield from problems
         return
-    sets = {id(applied): applied for problem in problems for applied in context.sets_with(problem.subject)}
+    sets = {id(applied): applied for problem in problems for applied in context.iter_set_contexts(problem.subject)}
     reported_by: dict[tuple[Subject, Path], int] = dict.fromkeys(map(_field_of, problems), 0)
     for number, applied in enumerate(sets.values(), 1):
         for problem in rule.check(applied):
@@ -56,7 +56,7 @@ def seen_together(rule: Rule, context: LintContext) -> Iterator[Problem]:
             reported_by[field] = reported_by.get(field, -1) or number
             if reported_by[field] == number:
                 yield problem
-    yield from (problem for problem in problems if not context.sets.get(problem.subject))
+    yield from (problem for problem in problems if not context.applied_sets.get(problem.subject))
 
 
 def _field_of(problem: Problem) -> tuple[Subject, Path]:
@@ -74,7 +74,7 @@ def findings_of(
     in_scope = scope.of(context)
     checked = sum(map(in_scope, context.objects))
     reported = [(rule, problem) for rule, problem in problems if in_scope(problem.subject)]
-    report = report_of(reported, checked, reporting, context.maker)
+    report = report_of(reported, checked, reporting, context.find_creator)
     unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in context.gaps.items())
     return msgspec.structs.replace(
         report, rules_run=len(_running(context, rules)), unknown=unknown, passed_over=context.passed_over
@@ -83,7 +83,7 @@ def findings_of(
 
 def _running(context: LintContext, rules: Sequence[Rule]) -> list[Rule]:
     """Rules that need a cluster run only when all its nodes are known."""
-    nodes_known = context.cluster is not None and context.all_known("Node")
+    nodes_known = context.cluster is not None and context.are_all_read("Node")
     return [rule for rule in rules if nodes_known or not rule.needs_cluster]
 
 
@@ -134,7 +134,7 @@ def faulty_ignores(context: LintContext) -> Iterator[Problem]:
 
 def _advised(rule: Rule, problem: Problem, context: LintContext) -> Problem:
     """The problem, with a word on the version where its advice is a field that the linted one does not read."""
-    field = rule.advises
+    field = rule.advised_field
     if field is None or not (needs := field.needs(context.gates)):
         return problem
     return problem._replace(fix=f"{problem.fix or rule.fix} ({field.name} {needs})")

@@ -66,7 +66,7 @@ def table_text() -> str:
 
 
 def _once_a_namespace() -> str:
-    names = [f"`{rule.id}`" for rule in RULES if rule.once]
+    names = [f"`{rule.id}`" for rule in RULES if rule.once_per_namespace]
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -87,7 +87,7 @@ def _report(rule: Rule, bad: str = "", good: str = "", cluster: str = "") -> Rul
         good,
         cluster,
         profile=rule.profile,
-        once=rule.once,
+        once=rule.once_per_namespace,
     )
 
 

@@ -9,7 +9,7 @@ from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.cluster import Cluster
 from kschedctl.replay import queue_run_report as reports
 from kschedctl.replay.shared_cluster import cluster_basis
-from kschedctl.replay.unknown import of_simulation
+from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.engine.pod_groups.cycle import MemberResult
 from kschedctl.scheduler.engine.rejectors import NONE
 from kschedctl.scheduler.framework import Code
@@ -36,7 +36,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
     loop.fill()
     gated = _gated(loop)
     records = list(loop.closed_loop() if closed_loop else loop.open_loop())
-    key, basis = _keys(loop), cluster_basis(of_simulation(loop.pods), scheduler)
+    key, basis = _keys(loop), cluster_basis(find_simulation_unknowns(loop.pods), scheduler)
     return reports.QueueRun(
         cycles=tuple(_cycle(loop, record) for record in records),
         gated=gated,

@@ -18,8 +18,8 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.eviction import job_would_fail
-from kschedctl.replay.edits import is_made_again, with_pods
-from kschedctl.replay.unknown import of_simulation
+from kschedctl.replay.edits import change_pods, is_recreated
+from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -146,7 +146,7 @@ def come_back(simulation: Simulation, positions: Iterable[Position]) -> list[Pos
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
     """Return whether a controller recreates the pod: a Job does not if one more failed pod makes it fail."""
     pod = simulation.view.pods.objects[position]
-    return is_made_again(pod) and not job_would_fail(pod, simulation.view.objects)
+    return is_recreated(pod) and not job_would_fail(pod, simulation.view.objects)
 
 
 def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:
@@ -158,7 +158,7 @@ def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:
         sum(outcome.row >= 0 for outcome in _latest(outcomes)),
         len(victims(outcomes)),
         simulation.interrupted,
-        of_simulation(simulation),
+        find_simulation_unknowns(simulation),
     )
 
 
@@ -183,7 +183,7 @@ def after(simulation: Simulation) -> Cluster:
         changes[key] = (
             None if position in simulation.gone else placed_on(pod, view.nodes.names[row] if row >= 0 else "")
         )
-    return with_pods(view.cluster, changes)
+    return change_pods(view.cluster, changes)
 
 
 def placed_on(pod: Pod, node: str) -> Pod:

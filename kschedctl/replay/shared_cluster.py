@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.unreplayed_admission import hooks_not_asked, limits_not_looked_at, unread_limits
-from kschedctl.replay.parallel import ALONE, Workers
-from kschedctl.replay.unknown import not_replayed, together, unread
+from kschedctl.replay.controllers.unreplayed_admission import (
+    describe_unreplayed_limits,
+    find_unasked_hooks,
+    find_unread_limits,
+)
+from kschedctl.replay.parallel import ONE_PROCESS, Workers
+from kschedctl.replay.unknown import find_unreplayed_parts, merge_unknown_kinds, unknown_fields
 from kschedctl.reports.searches import SearchStart
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -60,7 +64,7 @@ def search_start(sampling: SampledFrom | None, nodes: int, seed: int) -> SearchS
 
 def those_who_may_ask(workers: Workers, call_extender: CallExtender | None) -> Workers:
     """The workers; where extenders are asked one process does it all, so that each answer is heard and kept once."""
-    return workers if call_extender is None else ALONE
+    return workers if call_extender is None else ONE_PROCESS
 
 
 def cluster_basis(
@@ -76,7 +80,7 @@ def cluster_basis(
     what to know of the answers of extenders.
     """
     served = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
-    missing = (line for scheduler, framework in served for line in not_replayed(framework))
+    missing = (line for scheduler, framework in served for line in find_unreplayed_parts(framework))
     orders = (line for scheduler in schedulers for line in _other_order(scheduler))
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
     created = list(created)
@@ -84,14 +88,16 @@ def cluster_basis(
     limits = (
         line
         for scheduler in schedulers[-1:]
-        for line in limits_not_looked_at(scheduler.cluster, namespaces, counted or {})
+        for line in describe_unreplayed_limits(scheduler.cluster, namespaces, counted or {})
     )
     return {
         "not_replayed": tuple(dict.fromkeys((*missing, *orders, *limits))),
         "ignored": tuple(dict.fromkeys(ignored)),
         "extended": of_extenders(*schedulers),
-        **unread(
-            together((unknown, *(_unasked(scheduler.cluster, created, namespaces) for scheduler in schedulers[-1:])))
+        **unknown_fields(
+            merge_unknown_kinds(
+                (unknown, *(_unasked(scheduler.cluster, created, namespaces) for scheduler in schedulers[-1:]))
+            )
         ),
     }
 
@@ -99,8 +105,8 @@ def cluster_basis(
 def _unasked(cluster: Cluster, created: Iterable[str], namespaces: Iterable[str]) -> Iterator[UnknownKind]:
     """What may keep pods (``namespace/name``) from being created, and was not read or asked."""
     pods = (cluster.pod(*key.split("/", 1)) for key in created)
-    yield from unread_limits(cluster, namespaces)
-    yield from hooks_not_asked(cluster, filter(None, pods))
+    yield from find_unread_limits(cluster, namespaces)
+    yield from find_unasked_hooks(cluster, filter(None, pods))
 
 
 def _other_order(scheduler: Scheduler) -> Iterator[str]:

@@ -54,7 +54,7 @@ spec:
 
 def said(manifests: str, *cluster: Json, rule: str = "rq-no-room-now") -> list[str]:
     located = ((m.value, m) for m in manifests_of("m.yaml", Content("m.yaml", manifests, is_json=False)))
-    lint_context = LintContext.of_manifests(located, Cluster.from_objects(cluster))
+    lint_context = LintContext.from_manifests(located, Cluster.from_objects(cluster))
     return [finding.message for finding in lint(lint_context, chosen_rules([rule], ())).findings]
 
 

@@ -40,7 +40,7 @@ def run(rule: Rule, part: str, tmp_path: Path) -> Findings:
     if cluster and text["config"]:
         cluster = replace(cluster, configuration=yaml.safe_load(text["config"]))
     gates = FeatureGates(text["version"].strip() or KUBE_VERSION)
-    return lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster, gates), [rule])
+    return lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster, gates), [rule])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -98,7 +98,7 @@ def test_a_new_file_in_the_folder_of_a_family_is_found(tmp_path: Path, monkeypat
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"tier": "gold"}}, "spec": {}}
     (tmp_path / "pod.json").write_text(json.dumps(pod))
     manifests = read_manifests(str(tmp_path / "pod.json"))
-    context = LintContext.of_manifests(((m.value, m) for m in manifests), None)
+    context = LintContext.from_manifests(((m.value, m) for m in manifests), None)
     assert [(f.rule, f.object) for f in lint(context, rules[-1:]).findings] == [("ts-gold", "Pod web")]
 
 

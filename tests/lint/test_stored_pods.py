@@ -45,7 +45,7 @@ def pod(name: str, owner: str, node: str, spec: dict[str, Any], **metadata: Any)
 
 def found(*objects: dict[str, Any], rules: str = "*") -> list[Finding]:
     cluster = Cluster.from_objects([*NODES, *objects])
-    return list(lint(LintContext.of_cluster(cluster), chosen_rules(rules.split(","), ())).findings)
+    return list(lint(LintContext.from_cluster(cluster), chosen_rules(rules.split(","), ())).findings)
 
 
 MERGED: dict[str, dict[str, Any]] = {
@@ -140,9 +140,11 @@ def test_what_could_not_be_read_is_not_called_absent(rule: str, case: tuple[str,
     pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "a0", spec) for i in range(2)]
     cluster = Cluster.from_objects([*NODES, *pods, known])
     rules = chosen_rules([rule], ())
-    assert lint(LintContext.of_cluster(cluster), rules).findings
+    assert lint(LintContext.from_cluster(cluster), rules).findings
     assert (
-        lint(LintContext.of_cluster(replace(cluster, gaps={kind: Gap("could not be read: forbidden")})), rules).findings
+        lint(
+            LintContext.from_cluster(replace(cluster, gaps={kind: Gap("could not be read: forbidden")})), rules
+        ).findings
         == ()
     )
 

@@ -24,11 +24,11 @@ from kschedctl.commands.consolidate.autoscalers import NOBODY, AutoscalerVerdict
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, UnitLoss
 from kschedctl.commands.consolidate.safety import Reserve, gone, shares, zone_losses
 from kschedctl.replay import kubectl
-from kschedctl.replay.parallel import ALONE, UNSEEN, Crew, Progress, Workers, crew
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import Pools, amounts_of, pool_changes
 from kschedctl.replay.settling import after, pending
 from kschedctl.replay.shared_cluster import cluster_basis
-from kschedctl.replay.unknown import together
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -64,8 +64,8 @@ def consolidate(
     *,
     prices: Mapping[str, float] | None = None,
     verdicts: AutoscalerVerdicts = NOBODY,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> NodeConsolidation:
     """What could go. ``prices``: node -> what it costs an hour; ``verdicts``: what an autoscaler says.
 
@@ -73,7 +73,7 @@ def consolidate(
     """
     shared = SharedCandidates(cluster, wishes)
     consolidating = shared.consolidating
-    with crew(judged, shared, workers) as hands:
+    with open_worker_pool(judged, shared, workers) as hands:
         consolidating.run(hands, progress)
     if wishes.keep_zone_loss:
         consolidating.keep_zones(workers)
@@ -94,7 +94,7 @@ class JudgedDrain(NamedTuple):
     unknown: tuple[UnknownKind, ...]
 
 
-Hands = Crew[DrainTask, JudgedDrain]
+Hands = WorkerPool[DrainTask, JudgedDrain]
 """Who drains nodes side by side."""
 
 
@@ -161,14 +161,14 @@ class Consolidating:
         return ((row, self.judge(row)) for row in order)
 
     def _side_by_side(
-        self, order: Sequence[Row], hands: Crew[DrainTask, JudgedDrain]
+        self, order: Sequence[Row], hands: WorkerPool[DrainTask, JudgedDrain]
     ) -> Iterator[tuple[Row, NodeTrial]]:
         """Ever more nodes at once, as long as none of them goes; what comes after one that does is tried again."""
         place, size = 0, hands.size
         while place < len(order):
             batch, size = order[place : place + size], min(2 * size, MOST_EACH * hands.size)
             for row, (trial, unknown) in zip(
-                batch, hands.results([DrainTask(self.went, row) for row in batch]), strict=True
+                batch, hands.run([DrainTask(self.went, row) for row in batch]), strict=True
             ):
                 self.unknown.append(unknown)
                 place += 1
@@ -255,9 +255,11 @@ class Consolidating:
             zones=tuple(self.zones),
             pools=pool_changes(view, self.view, self._kept(rows)),
             autoscaler=verdicts.told([node.node for node in self.removable]),
-            commands=tuple(kubectl.run("drain", node.node, *DRAIN) for node in self.removable),
+            commands=tuple(kubectl.render_command("drain", node.node, *DRAIN) for node in self.removable),
             interrupted=self.interrupted,
-            **cluster_basis(together([self.found.unknown, self.drains.unknown, *self.unknown]), self.scheduler),
+            **cluster_basis(
+                merge_unknown_kinds([self.found.unknown, self.drains.unknown, *self.unknown]), self.scheduler
+            ),
         )
 
     def _kept(self, removed: Sequence[Row]) -> Bools:

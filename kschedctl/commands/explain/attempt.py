@@ -43,13 +43,14 @@ from kschedctl.commands.explain.upstream_faults import upstream_faults
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay import unknown as doubts
 from kschedctl.replay.controllers.creation import admit_pod
-from kschedctl.replay.controllers.manifests import sort_out
-from kschedctl.replay.controllers.target_pod import TargetPod, create_targets, with_other_priority
+from kschedctl.replay.controllers.manifests import sort_manifests
+from kschedctl.replay.controllers.target_creation import create_targets
+from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
 from kschedctl.replay.controllers.unreplayed_admission import (
     HOOK_KINDS,
-    hooks_not_asked,
-    limits_not_looked_at,
-    unread_limits,
+    describe_unreplayed_limits,
+    find_unasked_hooks,
+    find_unread_limits,
 )
 from kschedctl.replay.denials import refuse, refuse_struct
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
@@ -58,9 +59,9 @@ from kschedctl.replay.unknown import (
     WHEN_GATED,
     WHEN_SCHEDULABLE,
     WHEN_UNSCHEDULABLE,
-    together,
-    unknown_kinds,
-    unread,
+    merge_unknown_kinds,
+    summarize_unknowns,
+    unknown_fields,
 )
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
 from kschedctl.reports.plugin_answers import FirstFailReport, StatusReport
@@ -112,7 +113,7 @@ def explain_stand_in(asked: TargetPod) -> Explanation:
     left = (*report.not_replayed, *_limits(asked))
     hidden = _hidden(asked) if report.verdict in FINE else ()
     left += () if report.verdict in FINE else tuple(_hooks_in_words(asked))
-    unknown = together((report.unknown, asked.unread, hidden))
+    unknown = merge_unknown_kinds((report.unknown, asked.unread, hidden))
     undecided = report.undecided or bool(hidden)
     report = replace(report, stands_for=asked.note, not_replayed=left, unknown=unknown, undecided=undecided)
     report = replace(report, fewer_pods=asked.fewer_reasons)
@@ -133,8 +134,8 @@ def _hidden(asked: TargetPod) -> tuple[UnknownKind, ...]:
     """What might keep a pod that would be scheduled from being created, and is not known."""
     cluster, namespaces = asked.scheduler.cluster, _to_create(asked)
     refused = asked.not_created is not None
-    hooks = hooks_not_asked(cluster, [asked.pod] if namespaces else [], refused=refused)
-    return hooks if refused else (*unread_limits(cluster, namespaces), *hooks)
+    hooks = find_unasked_hooks(cluster, [asked.pod] if namespaces else [], denied=refused)
+    return hooks if refused else (*find_unread_limits(cluster, namespaces), *hooks)
 
 
 def _hooks_in_words(asked: TargetPod) -> Iterator[str]:
@@ -142,7 +143,7 @@ def _hooks_in_words(asked: TargetPod) -> Iterator[str]:
 
     They do not make it undecided that the pod as it is written fits nowhere.
     """
-    hooks = hooks_not_asked(asked.scheduler.cluster, [asked.pod] if _to_create(asked) else [])
+    hooks = find_unasked_hooks(asked.scheduler.cluster, [asked.pod] if _to_create(asked) else [])
     if hooks:
         yield f"admission, which may refuse or change the pod: {reasons(hooks)}"
 
@@ -151,7 +152,7 @@ def _limits(asked: TargetPod) -> tuple[str, ...]:
     """What may keep a pod that is not there yet from being created."""
     namespaces = _to_create(asked)
     replayed = {} if asked.admitted is None else dict.fromkeys(namespaces, asked.admitted)
-    return limits_not_looked_at(asked.scheduler.cluster, namespaces, replayed)
+    return describe_unreplayed_limits(asked.scheduler.cluster, namespaces, replayed)
 
 
 def _to_create(asked: TargetPod) -> Sequence[str]:
@@ -179,7 +180,7 @@ def _of_nothing(asked: TargetPod) -> Explanation:
 
 def explanations(reports: Sequence[Explanation]) -> Explanations:
     """Several of them as one document."""
-    unknown = together(report.unknown for report in reports)
+    unknown = merge_unknown_kinds(report.unknown for report in reports)
     certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return Explanations(
         tuple(reports),
@@ -193,7 +194,7 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
 
 def _of_manifest(scheduler: Scheduler, document: JsonObject) -> TargetPod:
     """A pod of a workload that is not in the cluster yet. Raises InputError for what makes no pods."""
-    manifests = sort_out([document])
+    manifests = sort_manifests([document])
     if len(manifests.workloads) != 1:
         raise InputError("not a Pod, nor one workload that makes pods", where=describe(document))
     return create_targets(scheduler, manifests.workloads.values(), manifests.documents)[0]
@@ -243,7 +244,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = _document(cycle, scheduler, framework, nodes)
         report = replace(report, searched=searched_nodes(cycle, scheduler.sampled))
         group = own_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
-        unknowns = (*unknown, *doubts.of_cycle(cycle, framework), *chance(group))
+        unknowns = (*unknown, *doubts.find_cycle_unknowns(cycle, framework), *chance(group))
         report = decided_elsewhere(_with_unknown(in_group(report, group), unknowns))
     words = headline(report, pod, scheduler.configuration.profiles)
     if report.verdict == "Unschedulable" and (missing := MissingStorageClasses(scheduler.cluster).find(pod)):
@@ -272,7 +273,7 @@ def _with_unknown(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explana
     affected = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     if not (report.preemption and report.preemption.candidates):
         affected = {effect: affects for effect, affects in affected.items() if affects != VICTIMS}
-    return replace(report, **unread(unknown_kinds(unknowns, affected)))
+    return replace(report, **unknown_fields(summarize_unknowns(unknowns, affected)))
 
 
 def _settled(pod: Pod, framework: Framework | None) -> str:
@@ -300,7 +301,7 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework, nodes: b
         headline="",
         message=message,
         permit=permit,
-        not_replayed=doubts.not_replayed(framework),
+        not_replayed=doubts.find_unreplayed_parts(framework),
         upstream_faults=upstream_faults(cycle, framework),
         ignored=scheduler.ignored((cycle.info.spec,)),
         node_order=cycle.view.nodes.names,
@@ -387,7 +388,7 @@ def _verdict(cycle: Cycle) -> str:
 def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
     by_node: dict[str, dict[str, StatusReport]] = {}
     for name, verdict in cycle.filter.verdicts.items():
-        for row in np.flatnonzero(verdict.refused).tolist():
+        for row in np.flatnonzero(verdict.rejected).tolist():
             status = verdict.status(row)
             by_node.setdefault(cycle.view.nodes.names[row], {})[name] = StatusReport(status.code, status.reasons)
     return by_node

@@ -10,7 +10,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.commands.explain.headline import shared_cause
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation
-from kschedctl.replay.unknown import VERDICT, together
+from kschedctl.replay.unknown import VERDICT, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -37,7 +37,7 @@ def pending_pods(
         f"{report.pod}: {what}" for report in explanations.values() for what in report.upstream_faults
     )
     nothing = _of_nothing(scheduler)
-    unknown = together((*(report.unknown for report in explanations.values()), nothing))
+    unknown = merge_unknown_kinds((*(report.unknown for report in explanations.values()), nothing))
     doubtful = bool(nothing) or any(report.undecided for report in explanations.values())
     certain = any(report.verdict not in FINE and not report.undecided for report in explanations.values())
     return PendingPods(

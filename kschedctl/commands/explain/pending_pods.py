@@ -10,8 +10,8 @@ from kschedctl.commands.explain.pending_groups import pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
-from kschedctl.replay.controllers.workload_pods import described, waiting
-from kschedctl.replay.unknown import together
+from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.unknown import undecided
@@ -67,15 +67,17 @@ def pending_in(
 ) -> PendingPods:
     """Pending pods of a scheduler that is there; ``namespace``: None for all."""
     cluster = scheduler.cluster
-    pods = waiting(cluster, namespace, selector)
+    pods = find_pending_pods(cluster, namespace, selector)
     lacking = (
         () if selector else CreationFailures(cluster, now).report_current(namespace)
     )  # pods that are not have no labels
-    report = pending_pods(scheduler, pods, described(namespace, selector), now, in_full, not_created=lacking)
+    report = pending_pods(scheduler, pods, describe_scope(namespace, selector), now, in_full, not_created=lacking)
     if not selector:  # what has no pods has no labels of pods
         report = with_waiting_elsewhere(report, cluster, namespace, now)
-    report = replace(report, unknown=together((report.unknown, () if selector else find_unread_kinds(cluster))))
-    return replace(report, elsewhere=0 if pods else len(waiting(cluster, None)))
+    report = replace(
+        report, unknown=merge_unknown_kinds((report.unknown, () if selector else find_unread_kinds(cluster)))
+    )
+    return replace(report, elsewhere=0 if pods else len(find_pending_pods(cluster, None)))
 
 
 def with_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str | None, now: str) -> PendingPods:
@@ -88,6 +90,6 @@ def with_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str
     return replace(
         report,
         waiting_elsewhere=elsewhere,
-        unknown=together((report.unknown, unread_queues)),
+        unknown=merge_unknown_kinds((report.unknown, unread_queues)),
         undecided=doubtful and not certain,
     )

@@ -97,7 +97,7 @@ def lint_context(
 ) -> LintContext:
     """What rules look at: the manifests, or without any the cluster. Raises UsageError, InputError."""
     context = _linted_alone(manifests, cluster, gates, goes)
-    return context if types is None else replace(context, sold=read_instance_types(types))
+    return context if types is None else replace(context, instance_types=read_instance_types(types))
 
 
 def _linted_alone(
@@ -108,11 +108,11 @@ def _linted_alone(
             raise UsageError(
                 "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
             )
-        return LintContext.of_cluster(cluster.cluster)
+        return LintContext.from_cluster(cluster.cluster)
     described = cluster or cluster_among(manifests.objects, gates, goes.named)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     manifests.sets.declare(goes.together)
-    context = LintContext.of_manifests(located, described.cluster, gates, goes.namespace, sets_of=manifests.sets.of)
+    context = LintContext.from_manifests(located, described.cluster, gates, goes.namespace, get_sets=manifests.sets.of)
     unreadable = tuple(Subject("File", "", place=place).problem((), place.what) for place in manifests.broken)
     passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
     return replace(
@@ -120,7 +120,7 @@ def _linted_alone(
         invalid=(*context.invalid, *described.faults),
         unreadable=unreadable,
         passed_over=passed_over,
-        whole=manifests.whole,
-        own=described.own,
-        stored=described.stored,
+        all_manifests_read=manifests.whole,
+        is_self_described=described.own,
+        stored_manifests=described.stored,
     )

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Node
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.edits import cordoned_node
+from kschedctl.replay.edits import cordon_node
 from kschedctl.replay.settling import come_back
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -58,7 +58,7 @@ class Rehearsal:
     def cordoning(self, rows: frozenset[Row]) -> Rehearsal:
         """A copy in which these are the nodes that the plan keeps cordoned."""
         changes = {row: self.nodes[row] for row in self.cordoned - rows}
-        changes |= {row: cordoned_node(self.nodes[row]) for row in rows - self.cordoned}
+        changes |= {row: cordon_node(self.nodes[row]) for row in rows - self.cordoned}
         view = self.view.changed(self.view.cluster, changes) if changes else self.view.fork()
         return replace(self, view=view, cordoned=rows)
 

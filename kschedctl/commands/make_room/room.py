@@ -24,7 +24,7 @@ from kschedctl.commands.make_room.rehearsal import PlayedMove, Rehearsal, play
 from kschedctl.commands.make_room.search import Plan, PlanSearch
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
-from kschedctl.replay.parallel import Crew
+from kschedctl.replay.parallel import WorkerPool
 from kschedctl.replay.pools import Pools
 from kschedctl.replay.settling import all_outcomes, pending
 from kschedctl.scheduler.scheduler import Scheduler
@@ -117,7 +117,7 @@ class RoomMaking:
     held: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
     taken: list[PlanTaken] = field(default_factory=list)
-    hands: Crew[DraftTask, bool] | None = None
+    hands: WorkerPool[DraftTask, bool] | None = None
     done: Callable[[int], None] = lambda number: None
     latest: dict[object, list[ReplayedPlan]] = field(default_factory=dict)
 
@@ -202,7 +202,7 @@ class RoomMaking:
             ]
             if self.hands is None or len(drafts) == 1:
                 return map(self.accepts, drafts)
-            return self.hands.results([DraftTask(tuple(self.taken), draft) for draft in drafts])
+            return self.hands.run([DraftTask(tuple(self.taken), draft) for draft in drafts])
 
         abreast = self.hands.size if self.hands else 1
         search = PlanSearch(now, members[-1], may_move, self.nodes, accept, until, abreast, self.done)

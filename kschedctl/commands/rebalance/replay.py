@@ -19,7 +19,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.commands.rebalance.lingering import LingeringPods
 from kschedctl.replay.controllers.eviction import Evictions, job_would_fail
-from kschedctl.replay.edits import is_made_again
+from kschedctl.replay.edits import is_recreated
 from kschedctl.replay.settling import come_back, pending
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -89,7 +89,7 @@ class EvictionReplay:
         """Evict a pod and place its successor; why not, if that does harm."""
         if refusal := self.evictions.find_denial(position):
             return refusal
-        if not is_made_again(self.simulation.view.pods.objects[position]):
+        if not is_recreated(self.simulation.view.pods.objects[position]):
             return LOST
         if job_would_fail(self.simulation.view.pods.objects[position], self.simulation.view.objects):
             return ENDS_JOB

@@ -34,7 +34,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.settling import Settled, Unexplained, settle
 from kschedctl.replay.shared_cluster import cluster_basis
-from kschedctl.replay.unknown import together
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -274,7 +274,9 @@ def remedies_of_many(
     choice = GreedyChoice(cluster, proposals_of(helped), first, progress, call_extender, outside=outside)
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in first.waiting if key in keys]
-    unknown = together((first.unknown, choice.rest.unknown, unheard(entry.remedy for entry, _ in choice.chosen)))
+    unknown = merge_unknown_kinds(
+        (first.unknown, choice.rest.unknown, unheard(entry.remedy for entry, _ in choice.chosen))
+    )
     return RemediesOfMany(
         scope=scope,
         waiting=len(waiting),

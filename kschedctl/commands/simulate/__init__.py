@@ -26,7 +26,7 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import variation
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import Creation, create
-from kschedctl.replay.controllers.manifests import refuse_written, sort_out
+from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import (
@@ -36,11 +36,11 @@ from kschedctl.replay.controllers.rollout import (
     rename_replaced_pods,
     roll_out,
 )
-from kschedctl.replay.controllers.unreplayed_admission import may_be_changed
+from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.replay.edits import added, with_pods
-from kschedctl.replay.growth import grow
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.replay.edits import add_pods, change_pods
+from kschedctl.replay.growth import simulate_growth
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.replay.placements import (
     domain_keys,
     eviction_chain,
@@ -53,10 +53,10 @@ from kschedctl.replay.placements import (
     retried_groups,
     waiting_at_permit,
 )
-from kschedctl.replay.repeated_runs import try_seeds
+from kschedctl.replay.repeated_runs import run_seeds
 from kschedctl.replay.settling import after, come_back, recreate_evicted, victims
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
-from kschedctl.replay.unknown import of_simulation, together, unread
+from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
@@ -107,8 +107,8 @@ def simulate(
     pending: bool = False,
     call_extender: CallExtender | None = None,
     in_full: int = 0,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
     written: Mapping[Owner, JsonObject] | None = None,
     autoscaler: Autoscaler | None = None,
 ) -> reports.SimulationReport:
@@ -154,13 +154,15 @@ def _with_waiting_elsewhere(
 
 def _of_several(shared: Deployed, seeds: range, workers: Workers, progress: Progress) -> reports.SimulationReport:
     """The first run, and how others vary."""
-    results = try_seeds(run_scene, shared, seeds, workers, progress)
-    simulations = results.known
+    results = run_seeds(run_scene, shared, seeds, workers, progress)
+    simulations = results.completed
     if not simulations:
         sampled = shared.sampling is not None
         return reports.SimulationReport(seeds.start, sampled, placed=0, unplaced=0, interrupted=True)
-    unknown = together(report.unknown for report in simulations)
-    return replace(simulations[0], variation=variation(simulations), interrupted=results.interrupted, **unread(unknown))
+    unknown = merge_unknown_kinds(report.unknown for report in simulations)
+    return replace(
+        simulations[0], variation=variation(simulations), interrupted=results.interrupted, **unknown_fields(unknown)
+    )
 
 
 def run_scene(
@@ -217,15 +219,15 @@ def _with_new_nodes(
     """With what an autoscaler makes for the pods that found no room."""
     if shared.autoscaler is None or not report.unplaced or simulation.interrupted:
         return report
-    growth = grow(after(simulation), shared.autoscaler, shared.call_extender)
+    growth = simulate_growth(after(simulation), shared.autoscaler, shared.call_extender)
     return replace(report, growth=growth, undecided=report.undecided or bool(growth.doubts))
 
 
 def _basis(shared: Deployed, simulation: Simulation, not_created: Sequence[NotCreated]) -> ClusterBasis:
     """What the report rests on; that a pod is not created hangs on nothing that was not read."""
     created, counted = _to_create(shared), shared.counted
-    basis = cluster_basis(of_simulation(simulation), shared.scheduler, created=created, counted=counted)
-    if not_created and not may_be_changed(shared.cluster):
+    basis = cluster_basis(find_simulation_unknowns(simulation), shared.scheduler, created=created, counted=counted)
+    if not_created and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False
     return basis
 
@@ -329,9 +331,9 @@ def prepare(
     counting: Mapping[Owner, JsonObject] | None = None,
 ) -> Deployed:
     """The cluster with what the manifests bring, less what is refused if ``counting`` (documents of structs)."""
-    sorted_out = sort_out(manifests)
+    sorted_out = sort_manifests(manifests)
     cluster = cluster.with_objects(sorted_out.objects)
-    refuse_written(sorted_out, cluster, admission=counting is None, known=counting or {})
+    validate_new_manifests(sorted_out, cluster, admission=counting is None, validated=counting or {})
     cluster, refused = create_new_objects(cluster) if counting is not None else (cluster, {})
     existing = ExistingPods(cluster)
     workloads = list(map(existing.with_current_replicas, sorted_out.workloads.values()))
@@ -344,8 +346,8 @@ def prepare(
     lacking = admissions.admit_all(workloads, changes) if asking and not rollout else []
     cluster = _counted(cluster, admissions, creation, changes)
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
-    cluster = added(
-        with_pods(creation.apply_to(cluster), gone), [p for c in changes for p in (*rename_replaced_pods(c), *c.new)]
+    cluster = add_pods(
+        change_pods(creation.apply_to(cluster), gone), [p for c in changes for p in (*rename_replaced_pods(c), *c.new)]
     )
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
     return Deployed(
@@ -354,7 +356,7 @@ def prepare(
         changes=changes,
         workloads=workload_of_pod,
         others=[pod.key for pod in waiting if not _leaving(pod) and pod.key not in workload_of_pod],
-        assumed=[*_assumed(cluster, creation), *map(str, admissions.notes), *_notes(changes), *sorted_out.note],
+        assumed=[*_assumed(cluster, creation), *map(str, admissions.notes), *_notes(changes), *sorted_out.notes],
         not_created=[*refused.values(), *lacking],
         counted=admissions.replayed_namespaces(asking),
         admissions=admissions if asking and rollout else None,

@@ -19,7 +19,7 @@ from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.commands.size.steps import apply_steps
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.replay.scenarios.scenario import Files, files_of, load_scenario, no_files
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.scenario import Scenario
@@ -38,8 +38,8 @@ def size(
     scenario: Scenario | JsonObject | None = None,
     read: Files = no_files,
     where: str = "",
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> NodeSizing:
     """Find the cheapest nodes that take all pods of a cluster and of ``manifests``, or the fewest if prices are
     unknown.

@@ -12,7 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare
 from kschedctl.commands.whatif import Run
 from kschedctl.errors import KschedctlError, UsageError
-from kschedctl.replay.edits import cordoned
+from kschedctl.replay.edits import cordon
 from kschedctl.replay.scenarios.scenario import chosen_nodes, in_step, verb
 from kschedctl.replay.scenarios.steps_on_pods import manifests_of
 from kschedctl.replay.settling import Settled
@@ -50,5 +50,5 @@ def _apply_step(run: Run, name: str, part: parts.Part) -> Cluster:
         case parts.InstanceTypes():
             raise UsageError("all nodes are bought anew, so none are launched before", hint="leave the step out")
         case parts.SomeNodes() if name == "drain":  # their pods are placed anew, as all are
-            return cordoned(cluster, chosen_nodes(cluster, part))
+            return cordon(cluster, chosen_nodes(cluster, part))
     return run.edited(name, part).result

@@ -28,12 +28,12 @@ from kschedctl.commands.whatif.zones import zone_balance
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.manifests import in_files, names_of
+from kschedctl.replay.controllers.manifests import locate_errors, names_in_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.replay.edits import pods_where
-from kschedctl.replay.node_drain import Draining
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.replay.repeated_runs import over_runs, try_seeds
+from kschedctl.replay.edits import select_pods
+from kschedctl.replay.node_drain import NodeDrain
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
+from kschedctl.replay.repeated_runs import run_seeds, spread_over_runs
 from kschedctl.replay.scenarios import steps_on_nodes, steps_on_pods
 from kschedctl.replay.scenarios import steps_on_nodes as steps_on_node_pools
 from kschedctl.replay.scenarios.scenario import (
@@ -48,7 +48,7 @@ from kschedctl.replay.scenarios.scenario import (
 )
 from kschedctl.replay.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
 from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
-from kschedctl.replay.unknown import of_simulation, together, unread
+from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
@@ -119,7 +119,7 @@ class Run:
         except KschedctlError as error:
             raise in_step(error, len(self.steps) + 1, name, self.where) from None
         rest = self.rest
-        self.unknown = together((self.unknown, rest.unknown))
+        self.unknown = merge_unknown_kinds((self.unknown, rest.unknown))
         report = StepReport(name, displaced, rest.placed, len(rest.waiting), rest.evicted, tuple(notes))
         self.steps.append(report)
 
@@ -158,7 +158,7 @@ class Run:
         cluster, owner = self.rest.cluster, Owner(part.kind, part.namespace, part.name)
         new = {key: pod for key, pod in edit.pods.items() if pod is not None}
         removed = [there for key, pod in edit.pods.items() if pod is None and (there := cluster.pod(*key))]
-        kept = pods_where(cluster, lambda pod: find_owner(pod) == owner)[len(removed) :]
+        kept = select_pods(cluster, lambda pod: find_owner(pod) == owner)[len(removed) :]
         change = WorkloadChange(str(owner), kept=kept, removed=removed, new=list(new.values()))
         admissions = Admissions(cluster, {})
         lacking = admissions.admit_more(owner, change)
@@ -173,7 +173,7 @@ class Run:
         if not placed:
             raise UsageError("no manifests", hint="give files or manifests")
         manifests = [manifest for _, manifest in placed]
-        with in_files({name: place for place, manifest in placed for name in names_of(manifest)}):
+        with locate_errors({name: place for place, manifest in placed for name in names_in_errors(manifest)}):
             shared = prepare(
                 self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling, counting={}
             )
@@ -189,23 +189,23 @@ class Run:
 
     def _drain(self, part: parts.SomeNodes) -> tuple[int, Sequence[str]]:
         names = chosen_nodes(self.rest.cluster, part)
-        scheduler = Scheduler(node_edits.cordoned(self.rest.cluster, names), self.call_extender)
+        scheduler = Scheduler(node_edits.cordon(self.rest.cluster, names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         admissions = Admissions(self.rest.cluster, {})
-        draining = Draining(simulation, names, None, admissions)
+        draining = NodeDrain(simulation, names, None, admissions)
         draining.run()
-        self.not_created += draining.not_created()
+        self.not_created += draining.report_not_created()
         pods = simulation.view.pods.objects
-        self.judged |= {pods[position].key for position in (*draining.outcomes, *draining.refused)}
+        self.judged |= {pods[position].key for position in (*draining.outcomes, *draining.denied)}
         later = [] if simulation.interrupted else run_on(simulation, pending(simulation))
         rest = settled(simulation, [*draining.outcomes.values(), *later])
         rest = replace(rest, cluster=admissions.with_current_quotas(rest.cluster))
         waiting = {**self.rest.waiting, **rest.waiting} if simulation.interrupted else rest.waiting
-        evicted = len(victims([*draining.preempting, *later]))
-        unknown = of_simulation(simulation, *draining.dependencies)
+        evicted = len(victims([*draining.preemptions, *later]))
+        unknown = find_simulation_unknowns(simulation, *draining.dependencies)
         self.rest = replace(rest, waiting=waiting, evicted=evicted, unknown=unknown)
-        blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.blocked()]
-        return len(draining.outcomes) + len(draining.refused) + len(draining.lost), blocked
+        blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.report_blocked()]
+        return len(draining.outcomes) + len(draining.denied) + len(draining.lost), blocked
 
 
 class OneSetting(TypedDict, total=False):
@@ -276,8 +276,8 @@ def whatif(
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
     in_full: int = 0,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> WhatIf:
     """The difference that the scenario, or the document that is one, makes; of several runs that of the first.
 
@@ -301,29 +301,29 @@ def whatif(
         return report
     before, after = (SharedCluster(cluster, call_extender=call_extender) for cluster in question.clusters())
     replaced = replacement(before, after, question.rows(), workers, progress)
-    unknown = together((report.unknown, replaced.unknown))
-    return replace(report, replacement=replaced.report, interrupted=replaced.interrupted, **unread(unknown))
+    unknown = merge_unknown_kinds((report.unknown, replaced.unknown))
+    return replace(report, replacement=replaced.report, interrupted=replaced.interrupted, **unknown_fields(unknown))
 
 
 def _over(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
     if runs == 1:
         return answer(question, seed, progress)
-    results = try_seeds(answer, question, range(seed, seed + runs), workers, progress)
-    what_ifs = results.known
+    results = run_seeds(answer, question, range(seed, seed + runs), workers, progress)
+    what_ifs = results.completed
     if not what_ifs:
         raise KeyboardInterrupt
     numbers = [Counter(change.change for change in report.changes) for report in what_ifs]
-    unknown = together(report.unknown for report in what_ifs)
+    unknown = merge_unknown_kinds(report.unknown for report in what_ifs)
     return replace(
         what_ifs[0],
         runs=len(what_ifs),
-        over_runs=over_runs(numbers),
+        over_runs=spread_over_runs(numbers),
         interrupted=results.interrupted,
-        **unread(unknown),
+        **unknown_fields(unknown),
     )
 
 
-def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf:
+def answer(question: Question, seed: int, progress: Progress = NO_PROGRESS) -> WhatIf:
     """What comes out under one seed."""
     if not question.settings:
         before = question.settle(question.cluster, seed)
@@ -350,7 +350,7 @@ def _with_causes(
         versions = TwoVersions(first, second, question.rows())
 
         def replay(names: Names) -> Fate:
-            rest = _run(question, seed, question.settle(versions.mixed(names), seed), UNSEEN).rest
+            rest = _run(question, seed, question.settle(versions.mixed(names), seed), NO_PROGRESS).rest
             if rest.interrupted:
                 raise KeyboardInterrupt
             return fates(rest).get
@@ -400,5 +400,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         search_start=search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         not_created=tuple(not_created),
-        **cluster_basis(together((before.unknown, run.unknown)), *schedulers, created=created, counted=counted),
+        **cluster_basis(
+            merge_unknown_kinds((before.unknown, run.unknown)), *schedulers, created=created, counted=counted
+        ),
     )

@@ -124,7 +124,7 @@ def _untainted(tried: TriedNode, what: str) -> Iterator[Fix]:
             key = ObjectKey.of(rule)
             text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {what}"
             weakens = f"devices are no longer tainted with {what}"
-            edits, commands = (ObjectEdit(key, _none),), (kubectl.delete(key),)
+            edits, commands = (ObjectEdit(key, _none),), (kubectl.render_delete(key),)
             yield Fix("DeleteDeviceTaintRule", key, text, "operator", edits, UNTAINT, weakens, commands)
     own = {device[:2] for device in _devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):

@@ -59,7 +59,7 @@ def _raised(quota: Quota, field: Field, to: Requests, before: Requests) -> Fix:
         (ObjectEdit(key, change),),
         RAISE_MAX if field == "max" else RAISE_MIN,
         "" if field == "max" else "all ElasticQuotas together guarantee more",
-        (kubectl.patch(key, {"spec": {field: amounts}}),),
+        (kubectl.render_patch(key, {"spec": {field: amounts}}),),
     )
 
 

@@ -132,8 +132,8 @@ def _found_rule(rule: Rule, severity: Severity) -> FoundRule:
 def bounded(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
     """The findings of these rules, without those that say again what another one says."""
     rules = tuple(rules)
-    of_objects = once_an_object(findings, {rule.id for rule in rules if rule.once_an_object})
-    return once_a_namespace(once_for_variants(of_objects), {rule.id for rule in rules if rule.once})
+    of_objects = once_an_object(findings, {rule.id for rule in rules if rule.once_per_object})
+    return once_a_namespace(once_for_variants(of_objects), {rule.id for rule in rules if rule.once_per_namespace})
 
 
 def once_a_namespace(findings: Iterable[Finding], rules: Collection[str]) -> tuple[Finding, ...]:

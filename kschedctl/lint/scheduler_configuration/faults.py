@@ -15,7 +15,7 @@ from kschedctl.scheduler.configuration.document import parse_document, with_docu
 from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
 from kschedctl.scheduler.configuration.validation import configuration_errors
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.strict_decoding import steps
+from kschedctl.scheduler.framework.strict_decoding import split_path
 from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins
 
 Fault = tuple[Path, str]
@@ -71,17 +71,17 @@ def path_of(message: str) -> Path:
     (('profiles', 0, 'schedulerName'), ('parallelism',))
     """
     named = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
-    return steps(named[0]) if named else ()
+    return split_path(named[0]) if named else ()
 
 
 def _of_decoding(error: ConfigurationError) -> Iterator[Fault]:
     """What is wrong with the form of a document: all fields that are unknown, or one that is of another type."""
     if _STRICT not in error.what:
-        yield steps(error.where) or path_of(str(error)), str(error)
+        yield split_path(error.where) or path_of(str(error)), str(error)
         return
     for within, field in _UNKNOWN.findall(error.what):
         path = f"{within}.args.{field}" if within else field
-        yield steps(path), f'{_STRICT}: unknown field "{path}"'
+        yield split_path(path), f'{_STRICT}: unknown field "{path}"'
 
 
 def _of_profiles(document: JsonObject, gates: FeatureGates) -> Iterator[Fault]:

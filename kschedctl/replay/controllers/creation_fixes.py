@@ -181,7 +181,9 @@ class MissingPods:
         """Yield the command that patches the workload, unless its manifest is not applied yet."""
         if patch and self._stored_manifest is not None and self._editable_owner.kind not in UNPATCHABLE_KINDS:
             key = ObjectKey(*self._editable_owner)
-            yield kubectl.run("patch", *kubectl.named(key), "--type", "strategic", "-p", kubectl.compact(patch))
+            yield kubectl.render_command(
+                "patch", *kubectl.object_arguments(key), "--type", "strategic", "-p", kubectl.compact_json(patch)
+            )
 
     def _describe_patch(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:
         """Return the change of the workload in the form of ``Remedy.changes``."""
@@ -212,8 +214,8 @@ def _render_command(change: ObjectChange) -> str:
     """Return the kubectl command that creates or patches an object."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
-        return kubectl.apply({**kubectl.manifest(key, change.after), **change.extra_fields})
-    return kubectl.patch(key, kubectl.merged(change.before, change.after))
+        return kubectl.render_apply({**kubectl.build_manifest(key, change.after), **change.extra_fields})
+    return kubectl.render_patch(key, kubectl.build_merge_patch(change.before, change.after))
 
 
 def build_object_fix(step: FixStep) -> CreationFix:
@@ -232,7 +234,7 @@ def _describe_change(change: ObjectChange) -> dict[str, Json]:
     """Return the change of an object in the form of ``Remedy.changes``."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
-        return {"create": {**kubectl.manifest(key, change.after), **change.extra_fields}}
+        return {"create": {**kubectl.build_manifest(key, change.after), **change.extra_fields}}
     identity = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
     return {**identity, "patch": list(json_patch(plain(change.before), plain(change.after)))}
 

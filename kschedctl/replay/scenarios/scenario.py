@@ -13,7 +13,7 @@ from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
-from kschedctl.replay.edits import returns, with_pods
+from kschedctl.replay.edits import change_pods, is_recreated_elsewhere
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.scenario import Apply, Configure, InstanceTypes, Part, Scenario, Step, scenario_schema
 
@@ -35,7 +35,7 @@ class Edit:
 
     @property
     def result(self) -> Cluster:
-        return with_pods(self.cluster, self.pods)
+        return change_pods(self.cluster, self.pods)
 
     def going(self, before: Cluster) -> list[Pod]:
         """The pods that leave the cluster before the step: those that are gone, and those that somebody makes anew."""
@@ -54,7 +54,7 @@ class Edit:
         """Take their node from pods; those that nobody makes anew are gone."""
         for pod in pods:
             self.displaced += 1
-            self.change(pod, made_again(pod) if returns(pod) else None)
+            self.change(pod, made_again(pod) if is_recreated_elsewhere(pod) else None)
 
 
 def _is_anew(old: Pod, new: Pod) -> bool:

@@ -21,7 +21,7 @@ from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.cluster import Cluster, convert
 from kschedctl.errors import UsageError
 from kschedctl.replay import edits as node_edits
-from kschedctl.replay.edits import pods_on, with_nodes
+from kschedctl.replay.edits import change_nodes, pods_on
 from kschedctl.replay.scenarios.scenario import Edit, Files, chosen_nodes
 from kschedctl.reports import scenario as parts
 from kschedctl.snapshot.node_order import HOSTNAME
@@ -29,11 +29,11 @@ from kschedctl.text.counts import counted
 
 
 def cordon(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:
-    return Edit(node_edits.cordoned(cluster, chosen_nodes(cluster, part)))
+    return Edit(node_edits.cordon(cluster, chosen_nodes(cluster, part)))
 
 
 def uncordon(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:
-    return Edit(node_edits.uncordoned(cluster, chosen_nodes(cluster, part)))
+    return Edit(node_edits.uncordon(cluster, chosen_nodes(cluster, part)))
 
 
 def label(part: parts.Label, cluster: Cluster, read: Files) -> Edit:
@@ -41,7 +41,7 @@ def label(part: parts.Label, cluster: Cluster, read: Files) -> Edit:
     for key, value in part.labels.items():
         if validate_requirement(key, EQUALS, (value or "",)):
             raise UsageError(f'labels: "{key}={value or ""}" is no label')
-    return Edit(node_edits.labelled(cluster, chosen_nodes(cluster, part), part.labels))
+    return Edit(node_edits.set_labels(cluster, chosen_nodes(cluster, part), part.labels))
 
 
 def taint(part: parts.TaintNodes, cluster: Cluster, read: Files) -> Edit:
@@ -52,7 +52,7 @@ def taint(part: parts.TaintNodes, cluster: Cluster, read: Files) -> Edit:
         raise UsageError("a taint to add has an effect", hint="NoSchedule, PreferNoSchedule or NoExecute")
     names = chosen_nodes(cluster, part)
     added, removed = ([Taint(t.key, t.value, t.effect) for t in some] for some in (part.add, part.remove))
-    edit = Edit(node_edits.tainted(cluster, names, added, removed))
+    edit = Edit(node_edits.taint(cluster, names, added, removed))
     for hard in (t for t in added if t.effect == "NoExecute"):
         edit.displace(pod for pod in pods_on(cluster, names) if not _stays(pod, hard))
     return edit
@@ -150,8 +150,8 @@ def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:
 def fail(part: parts.Lost, cluster: Cluster, read: Files) -> Edit:
     """Raises UsageError where there is no such zone or pool."""
     names: list[str] = []
-    for wanted, what, group in ((part.zone, "zone", node_edits.zone_of), (part.pool, "pool", find_pool)):
-        groups = node_edits.by_group(cluster, group) if wanted else {}
+    for wanted, what, group in ((part.zone, "zone", node_edits.get_zone), (part.pool, "pool", find_pool)):
+        groups = node_edits.group_nodes(cluster, group) if wanted else {}
         if wanted and wanted not in groups:
             raise UsageError(f'no node is in {what} "{wanted}"', hint=f"there are: {', '.join(groups) or 'none'}")
         names += groups.get(wanted, [])
@@ -162,7 +162,7 @@ def fail(part: parts.Lost, cluster: Cluster, read: Files) -> Edit:
 
 def _without(cluster: Cluster, names: Collection[str]) -> Edit:
     gone = frozenset(names)
-    edit = Edit(with_nodes(cluster, lambda node: None if node.metadata.name in gone else node))
+    edit = Edit(change_nodes(cluster, lambda node: None if node.metadata.name in gone else node))
     edit.displace(pods_on(cluster, gone))
     return edit
 

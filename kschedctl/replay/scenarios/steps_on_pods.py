@@ -15,7 +15,7 @@ from kschedctl.cluster import Cluster, flatten
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.plan_change import rank_for_removal
 from kschedctl.replay.controllers.workload_change import get_ordinal
-from kschedctl.replay.edits import pods_where
+from kschedctl.replay.edits import select_pods
 from kschedctl.replay.scenarios.scenario import Edit, Files
 from kschedctl.reports import scenario as parts
 
@@ -52,7 +52,7 @@ def _pods_of(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
     """Raises UsageError where it has none."""
     owner = Owner(part.kind, part.namespace, part.name)
     bare = cluster.pod(part.namespace, part.name) if part.kind == "Pod" else None
-    pods = [bare] if bare else pods_where(cluster, lambda pod: part.kind != "Pod" and find_owner(pod) == owner)
+    pods = [bare] if bare else select_pods(cluster, lambda pod: part.kind != "Pod" and find_owner(pod) == owner)
     pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     if not pods:
         raise UsageError(f"{part.kind} {part.namespace}/{part.name} has no pods", hint="apply a manifest of it")

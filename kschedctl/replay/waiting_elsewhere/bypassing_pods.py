@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import PersistentVolumeClaim, Pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.edits import pods_where
+from kschedctl.replay.edits import select_pods
 from kschedctl.replay.waiting_elsewhere.entries import entry
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.scheduler.plugins.helper.volumes.listers import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, claim_class
@@ -25,7 +25,9 @@ def bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     waiting = _claims_without_node(cluster)
     if not waiting:
         return
-    for pod in pods_where(cluster, lambda pod: any(v.persistent_volume_claim or v.ephemeral for v in pod.spec.volumes)):
+    for pod in select_pods(
+        cluster, lambda pod: any(v.persistent_volume_claim or v.ephemeral for v in pod.spec.volumes)
+    ):
         if not pod.spec.node_name or pod.status.phase not in _STARTING:
             continue
         claims = [waiting[key] for key in _claims_of(pod) if key in waiting]

@@ -14,7 +14,7 @@ from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
 from kschedctl.replay.placements import evictions
 from kschedctl.replay.settling import come_back, victims
-from kschedctl.replay.unknown import of_simulation
+from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -67,7 +67,7 @@ def grown(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Call
         placed=sum(outcome.row >= 0 for outcome in outcomes),
         message=message,
     )
-    return Growth(report, _by_workload(tiers, evictions(simulation)), of_simulation(simulation))
+    return Growth(report, _by_workload(tiers, evictions(simulation)), find_simulation_unknowns(simulation))
 
 
 def _typical(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:

@@ -21,9 +21,15 @@ from kschedctl.commands.audit.sampling.report import (
 )
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.parallel import UNSEEN, Progress
-from kschedctl.replay.unknown import IN_SIMULATIONS, not_replayed, of_cluster, unknown_kinds, unread
+from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
+from kschedctl.replay.unknown import (
+    IN_SIMULATIONS,
+    find_unread_dependencies,
+    find_unreplayed_parts,
+    summarize_unknowns,
+    unknown_fields,
+)
 from kschedctl.reports.not_created import refused
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
 from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
@@ -154,7 +160,7 @@ def _waiting(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
     """One pod of each info, and how many wait that are not gated; pods alike share an info."""
     columns = scheduler.view.pods
     alike: dict[int, list[Pod]] = {}
-    for pod in filter(is_waiting, scheduler.cluster.unbound_pods()):
+    for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
         if pod.spec.scheduling_gates:
             continue
         alike.setdefault(int(columns.info[columns.index[pod.key]]), []).append(pod)
@@ -210,7 +216,7 @@ def usual_costs(
     namespace: str | None = None,
     *,
     limits: SamplingLimits = USUAL,
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
     """What sampling costs waiting pods of so many workloads; pods that run where none of these fits on a node."""
     for asked, kinds in usual_kinds(scheduler, most, namespace):
@@ -221,7 +227,11 @@ def usual_costs(
 
 
 def costs_of_named(
-    scheduler: Scheduler, asked: Iterable[TargetPod], *, limits: SamplingLimits = USUAL, progress: Progress = UNSEEN
+    scheduler: Scheduler,
+    asked: Iterable[TargetPod],
+    *,
+    limits: SamplingLimits = USUAL,
+    progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
     """What sampling costs the pods that are asked about; those that are never created cost nothing."""
     asked = list(asked)
@@ -240,7 +250,7 @@ def sampling_costs(
     asked: str,
     *,
     limits: SamplingLimits = USUAL,
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
     """What sampling costs one more pod of each kind; ``asked`` says whose pods these are.
 
@@ -250,14 +260,14 @@ def sampling_costs(
     for name in names.keys() - scheduler.configuration.profiles.keys():
         raise UsageError(f'no profile serves scheduler name "{name}"', hint="--config FILE has its configuration")
     done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
-    unknown: dict[Unknown, None] = dict.fromkeys(of_cluster(scheduler.cluster))
+    unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(scheduler.cluster))
     missing: dict[str, None] = {}
     profiles = []
     for name in names or dict.fromkeys(list(scheduler.configuration.profiles)[:1]):
         mine = [kind for kind in kinds if kind.pod.spec.scheduler_name == name]
         framework = scheduler.framework(name)
         assert framework is not None
-        missing.update(dict.fromkeys(not_replayed(framework)))
+        missing.update(dict.fromkeys(find_unreplayed_parts(framework)))
         setting = setting_of(scheduler, framework)
         measures = [_measured(kind, sorted({*limits.percentages, setting.effective}), done, unknown) for kind in mine]
         profiles.append(_profile(name, setting, measures, limits.max_loss))
@@ -267,7 +277,7 @@ def sampling_costs(
         asked=asked,
         profiles=tuple(profiles),
         not_replayed=tuple(missing),
-        **unread(unknown_kinds(unknown, IN_SIMULATIONS)),
+        **unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
     )
 
 

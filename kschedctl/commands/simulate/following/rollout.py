@@ -40,7 +40,7 @@ from kschedctl.commands.simulate.following_report import (
     OverlappingBinding,
 )
 from kschedctl.replay.shared_cluster import cluster_basis, search_start
-from kschedctl.replay.unknown import IN_SIMULATIONS, of_cluster, together, unknown_kinds
+from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -130,11 +130,13 @@ def _report(
     sampling: SampledFrom | None,
 ) -> FollowedRollout:
     following, outcomes = followed.following, Counter(placement.outcome for placement in placements)
-    unknown = unknown_kinds((*of_cluster(following.view.cluster), *following.unknown), IN_SIMULATIONS)
+    unknown = summarize_unknowns(
+        (*find_unread_dependencies(following.view.cluster), *following.unknown), IN_SIMULATIONS
+    )
     agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
     otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
     if not (agree or otherwise):
-        unknown = together(((_nothing_compared(outcomes),), unknown))
+        unknown = merge_unknown_kinds(((_nothing_compared(outcomes),), unknown))
     return FollowedRollout(
         agree=agree,
         otherwise=otherwise,

@@ -1,0 +1,250 @@
+"""Create the pods that stand for workloads, as their controllers would create them.
+
+Upstream: pkg/controller/{replicaset,statefulset,daemon,job}, pkg/controller/cronjob (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import NamedTuple, TypedDict, TypeVar
+
+from msgspec.structs import replace
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.observed.failed_creation import shorten_api_message
+from kschedctl.api.ownership import Owner
+from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
+from kschedctl.replay.controllers.creation import Creation, create
+from kschedctl.replay.controllers.plan_change import ExistingPods, is_same_to_scheduler, plan_change
+from kschedctl.replay.controllers.pod_defaults import WorkloadNote
+from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
+from kschedctl.replay.edits import change_pods
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.text.counts import counted
+
+PARALLEL = "Parallel"
+"""The podManagementPolicy of a StatefulSet whose pods do not wait for each other."""
+
+WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
+
+
+def find_whole_group(existing: ExistingPods, workload: Struct) -> Struct | None:
+    """Return the workload with all its pods if they form a group and are all created at once, else None.
+
+    A workload of which the cluster has pods already is None, too.
+    """
+    ordered = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
+    if isinstance(workload, Pod | DaemonSet) or ordered or existing.pods_of(*identity(workload)):
+        return None
+    if isinstance(workload, Job | CronJob):
+        workload = replace(workload, spec=replace(workload.spec, suspend=False))
+    pods = make(workload, ()).pods
+    return workload if len(pods) > 1 and find_groups(pods[0]) else None
+
+
+def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Cluster) -> list[Pod]:
+    """Return the other created pods of the pod's groups that are new to the cluster."""
+    groups = find_groups(pod)
+    if not groups:
+        return []
+    members = (sibling for sibling in created_pods if sibling.key != pod.key and groups & find_groups(sibling))
+    return [other for other in members if cluster.pod(other.metadata.namespace, other.metadata.name) is None]
+
+
+class _ReducedWorkload(NamedTuple):
+    """A workload that creates as few pods as possible, and the pods of the cluster that they replace."""
+
+    workload: Struct
+    replaced: Sequence[Pod] = ()
+
+
+def create_targets(
+    scheduler: Scheduler, workloads: Iterable[Struct], written: Mapping[Owner, JsonObject] = MappingProxyType({})
+) -> list[TargetPod]:
+    """Create one pod of each workload in the scheduler's cluster, or all pods of a group, and return them as targets.
+
+    A bare pod, the pods of a DaemonSet and the last pod of a complete StatefulSet replace those that the cluster has.
+    Raises InputError, and UsageError for a DaemonSet that fits no node's labels and taints.
+    """
+    cluster, denied = create_new_objects(scheduler.cluster)
+    if denied:
+        scheduler = Scheduler(cluster, scheduler.call_extender)
+    existing = ExistingPods(scheduler.cluster)
+    unique_workloads = list({identity(workload): workload for workload in workloads}.values())
+    whole_groups = {identity(workload): find_whole_group(existing, workload) for workload in unique_workloads}
+    reduced = [
+        _ReducedWorkload(together) if (together := whole_groups[identity(w)]) else _reduce_to_one_pod(existing, w)
+        for w in unique_workloads
+    ]
+    creation = create(scheduler.cluster, [smaller.workload for smaller in reduced], include_denied=True)
+    create_allowed_claims(scheduler.cluster, creation, creation.pods)
+    admissions = Admissions(scheduler.cluster, written)
+    scheduler_with_objects = apply_creation(creation, scheduler) if unique_workloads else scheduler
+    schedulers: dict[tuple[str, ...], Scheduler] = {(): scheduler_with_objects}
+    targets = []
+    for workload, (reduced_workload, replaced) in zip(unique_workloads, reduced, strict=True):
+        keys = tuple(pod.key for pod in replaced)
+        if keys not in schedulers:
+            schedulers[keys] = Scheduler(
+                _without_pods(scheduler_with_objects.cluster, replaced), scheduler_with_objects.call_extender
+            )
+        asked = _choose_pod(schedulers[keys], workload, creation.pods[title(reduced_workload)])._replace(
+            workload=workload
+        )
+        targets.append(
+            _with_group_members(asked, creation)._replace(**_replay_admission(admissions, existing, workload))
+        )
+    notes = (*creation.notes, *admissions.notes)
+    return [_with_notes(target, notes, denied) for target in targets]
+
+
+def _with_notes(target: TargetPod, notes: Iterable[WorkloadNote], denied: Mapping[Owner, NotCreated]) -> TargetPod:
+    """Return the target with the notes about its workload and about denied objects of its namespace."""
+    workload = title(target.workload) if target.workload is not None else ""
+    texts = [target.note]
+    texts += [note.text for note in notes if note.workload == workload]
+    for owner, report in denied.items():
+        if owner.namespace == target.pod.metadata.namespace:
+            texts.append(f"{owner} is not created: {shorten_api_message(report.failures[0].message)}")
+    return target._replace(note="; ".join(filter(None, texts)))
+
+
+class _AdmissionFields(TypedDict):
+    """The fields of a TargetPod that admission decides."""
+
+    not_created: NotCreated | None
+    admitted: bool
+
+
+def _replay_admission(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmissionFields:
+    """Replay the admission of all pods that the workload lacks."""
+    sized = existing.with_current_replicas(workload)
+    change = plan_change(existing, sized, title(workload), list(make(sized, existing.cluster.nodes).pods), forced=False)
+    return {
+        "not_created": admissions.admit(sized, change),
+        "admitted": all(admissions.replayed_namespaces([sized]).values()),
+    }
+
+
+def _with_group_members(target: TargetPod, creation: Creation) -> TargetPod:
+    """Return the target in a cluster to which the other pods of its group come as well."""
+    scheduler, pod, note = target.scheduler, target.pod, target.note
+    members = find_new_group_members(pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
+    if not members:
+        return target
+    scheduler_with_group = Scheduler(scheduler.cluster.with_objects({"Pod": members}), scheduler.call_extender)
+    note = ", ".join(filter(None, (note, f"with {len(members):,} more of its group")))
+    return target._replace(scheduler=scheduler_with_group, note=note)
+
+
+def apply_creation(creation: Creation, scheduler: Scheduler) -> Scheduler:
+    """Return a scheduler of the cluster with the created objects, or the given one if only pods are created."""
+    cluster = creation.apply_to(scheduler.cluster)
+    return scheduler if cluster is scheduler.cluster else Scheduler(cluster, scheduler.call_extender)
+
+
+def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWorkload:
+    """Reduce a workload to one pod, and find the pods of the cluster that this pod replaces."""
+    kind, namespace, name = identity(workload)
+    match workload:
+        case Pod():
+            existing_pod = existing.cluster.pod(namespace, name)
+            return _ReducedWorkload(workload, () if existing_pod is None else (existing_pod,))
+        case DaemonSet():
+            return _ReducedWorkload(workload, existing.pods_of(kind, namespace, name))
+        case StatefulSet():
+            return _reduce_to_ordinal(workload, {p.metadata.name: p for p in existing.pods_of(kind, namespace, name)})
+        case CronJob():
+            job = workload.spec.job_template
+            spec = replace(workload.spec, suspend=False, job_template=replace(job, spec=_spec_for_one_pod(job.spec)))
+            return _ReducedWorkload(replace(workload, spec=spec))
+    single = replace(workload, spec=_spec_for_one_pod(workload.spec))  # type: ignore[attr-defined]
+    if isinstance(workload, Deployment) and (existing_pods := existing.pods_of(kind, namespace, name)):
+        (pod,) = make(single, ()).pods
+        return _ReducedWorkload(
+            _with_revision_of(pod, existing_pods[0]) if is_same_to_scheduler(pod, existing_pods[0]) else single
+        )
+    return _ReducedWorkload(single)
+
+
+def _spec_for_one_pod(spec: WorkloadSpec) -> WorkloadSpec:
+    """Return the spec with settings that let the workload create one pod."""
+    fields = {"replicas": 1, "parallelism": 1, "completions": None, "suspend": False}
+    return replace(spec, **{name: value for name, value in fields.items() if name in spec.__struct_fields__})
+
+
+def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _ReducedWorkload:
+    """Reduce a StatefulSet to its first ordinal without a node, or to the last one if all have nodes.
+
+    The last ordinal is the one that an update replaces first.
+    """
+    spec, name = workload.spec, workload.metadata.name
+    first, count = spec.ordinals.start, 1 if spec.replicas is None else max(spec.replicas, 1)
+    bound = {own for own, pod in existing.items() if pod.spec.node_name}
+    ordinals = range(first, first + count)
+    chosen = next((number for number in ordinals if f"{name}-{number}" not in bound), ordinals[-1])
+    spec = replace(spec, replicas=1, ordinals=replace(spec.ordinals, start=chosen))
+    replaced = existing.get(f"{name}-{chosen}")
+    return _ReducedWorkload(replace(workload, spec=spec), () if replaced is None else (replaced,))
+
+
+def _with_revision_of(pod: Pod, existing: Pod) -> Pod:
+    """Return a new pod with the labels and owner of an existing pod of the same ReplicaSet."""
+    meta = replace(pod.metadata, labels=existing.metadata.labels, owner_references=existing.metadata.owner_references)
+    return replace(pod, metadata=meta)
+
+
+def _without_pods(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
+    """Return the cluster without these pods."""
+    return change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in pods})
+
+
+def _choose_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> TargetPod:
+    """Choose the pod that stands for the workload: of a DaemonSet the first that would not be scheduled."""
+    if isinstance(workload, Pod):
+        return TargetPod(scheduler, pods[0])
+    if isinstance(workload, DaemonSet):
+        return _choose_daemon_pod(scheduler, title(workload), pods)
+    return TargetPod(
+        scheduler, pods[0], f"a pod of {title(workload)}, as its controller would create it{_describe_idle(workload)}"
+    )
+
+
+def _describe_idle(workload: Struct) -> str:
+    """Return a clause that says why the workload creates no pods as it is written, or an empty string."""
+    spec = workload.spec  # type: ignore[attr-defined]
+    if isinstance(workload, CronJob | Job) and spec.suspend:
+        return "; now it is suspended"
+    none = getattr(spec, "replicas", None) == 0 or getattr(spec, "parallelism", None) == 0
+    return "; now it has 0 replicas" if none else ""
+
+
+def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> TargetPod:
+    """Choose the first pod of a DaemonSet that would not be scheduled, else the first. Raises UsageError for no
+    pods.
+    """
+    if not pods:
+        nodes = len(scheduler.cluster.nodes)
+        hint = f"its node selection and tolerations leave none of the {counted(nodes, 'node')}"
+        raise UsageError(f"{name} makes no pod here", hint=hint)
+    unschedulable = [pod for pod in pods if not _is_schedulable(scheduler, pod)]
+    fitting = len(pods) - len(unschedulable)
+    note_for_several = (
+        f"one of {len(pods):,} pods of {name}, each for a node of its own, of which {fitting:,} would be scheduled"
+    )
+    note = note_for_several if len(pods) > 1 else f"the only pod of {name}, which runs one on each node that it may use"
+    return TargetPod(scheduler, (unschedulable or pods)[0], note)
+
+
+def _is_schedulable(scheduler: Scheduler, pod: Pod) -> bool:
+    """Return whether a node is feasible for the pod."""
+    framework = scheduler.framework(pod.spec.scheduler_name)
+    return framework is not None and scheduler.cycle(framework.unasked(), pod).schedulable
