@@ -19,7 +19,7 @@ from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.rule_reports import read_example
 from kschedctl.scheduler.configuration.version_fields import FIELDS
-from kschedctl.scheduler.framework.feature_gates import STAGES, FeatureGates
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, FeatureGates
 
 POD = """\
 apiVersion: v1
@@ -150,7 +150,7 @@ def test_the_fields_are_those_of_pods() -> None:
 
 
 def test_fields_have_gates_that_are_known() -> None:
-    assert {field.gate for fields in FIELDS.values() for field in fields} <= STAGES.keys()
+    assert {field.gate for fields in FIELDS.values() for field in fields} <= ALL_GATE_STAGES.keys()
 
 
 @pytest.fixture

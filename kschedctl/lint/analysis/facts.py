@@ -191,7 +191,7 @@ class ClusterFacts:
         """Return the nodes that a plugin rejects for a pod of the workload, or none if the replay fails."""
         cycle = self.replay(workload)
         verdict = cycle.filter.verdicts.get(plugin.name) if cycle is not None and cycle.error is None else None
-        return verdict.refused if verdict is not None else np.zeros(len(self), np.bool_)
+        return verdict.rejected if verdict is not None else np.zeros(len(self), np.bool_)
 
     def can_never_schedule(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
         """Return whether no pod of the workload would fit even without movable pods, because of these plugins.
@@ -204,7 +204,7 @@ class ClusterFacts:
         names = {plugin.name for plugin in plugins}
         by_these = np.zeros(len(self), np.bool_)
         for name in names & cycle.filter.verdicts.keys():
-            by_these |= cycle.filter.verdicts[name].refused
+            by_these |= cycle.filter.verdicts[name].rejected
         return cycle.pre_filter.plugin in names or bool(by_these.all())
 
     def lacks_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
@@ -225,7 +225,7 @@ class ClusterFacts:
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
         cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
-        return cycle.error is None and verdict is not None and bool(verdict.refused.all())
+        return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
     def is_full_after(self, workload: Workload, rows: Rows) -> bool:
         """Return whether no further pod fits, even without movable pods, once the workload has a pod on each row."""
@@ -355,8 +355,8 @@ def _describe_shortage(cycle: Cycle) -> str:
     verdicts = cycle.filter.verdicts
     if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
         return ""
-    near = verdicts[NodeResourcesFit.name].refused & cycle.considered
+    near = verdicts[NodeResourcesFit.name].rejected & cycle.considered
     for name, verdict in verdicts.items():
-        near = near if name == NodeResourcesFit.name else near & ~verdict.refused
+        near = near if name == NodeResourcesFit.name else near & ~verdict.rejected
     counts = cycle.filter.reason_counts(near).most_common()
     return ", ".join(f"{nodes:,} {reason}" for reason, nodes in counts)

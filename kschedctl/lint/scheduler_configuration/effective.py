@@ -8,7 +8,10 @@ import msgspec
 
 from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.lint.objects.subject import path_text
-from kschedctl.lint.scheduler_configuration.faults import list_unknown_to_version, load_with_registered_plugins
+from kschedctl.lint.scheduler_configuration.configuration_errors import (
+    list_unknown_to_version,
+    load_with_registered_plugins,
+)
 from kschedctl.reports.configuration import (
     EffectiveArgs,
     EffectiveConfiguration,

@@ -13,7 +13,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, labelled, listed
+from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
 from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
@@ -141,7 +141,7 @@ def _waking_node_changes(
     keys = [term.topology_key for term in (*affinity, *anti_affinity)]
     if not keys:
         return
-    key_list = listed(list(dict.fromkeys(keys)), "or")
+    key_list = join_words(list(dict.fromkeys(keys)), "or")
     if not COMPARES_WITH_OLD_NODE.at(gates.release):
         changes, description = node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
         description = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else description
@@ -153,7 +153,8 @@ def _waking_node_changes(
 
 def _describe_terms(terms: Sequence[AffinityTerm]) -> str:
     """Return in words the pods that all terms match, since upstream's hints look for a pod that matches all."""
-    return " and ".join(dict.fromkeys(f"{labelled(term.selector)}{_describe_namespaces(term)}" for term in terms))
+    descriptions = (f"{describe_selected_labels(term.selector)}{_describe_namespaces(term)}" for term in terms)
+    return " and ".join(dict.fromkeys(descriptions))
 
 
 def _describe_namespaces(term: AffinityTerm) -> str:
@@ -161,4 +162,4 @@ def _describe_namespaces(term: AffinityTerm) -> str:
     if term.namespace_selector.selects_everything:
         return " in any namespace"
     by_labels = ["one selected by its labels"] if term.by_namespace_labels else []
-    return f" in namespace {listed([*sorted(term.namespaces), *by_labels], 'or')}"
+    return f" in namespace {join_words([*sorted(term.namespaces), *by_labels], 'or')}"

@@ -103,7 +103,7 @@ class InterPodAffinityArgs(PluginArgs, frozen=True):
     ignore_preferred_terms_of_existing_pods: bool = False
     """Whether only the incoming pod's preferred terms are scored."""
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if not 0 <= self.hard_pod_affinity_weight <= 100:
             yield invalid("hardPodAffinityWeight", self.hard_pod_affinity_weight, "not in valid range [0, 100]")
 
@@ -199,7 +199,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         filtered = required_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
         yield from iter_rejections(filtered, info, view, delta)
 
-    def verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
+    def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
         """Return verdicts that stay valid as pods come and go, or None if the pod's cycle counts pods in another
         way.
         """
@@ -216,7 +216,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             do_terms_select_pod_itself(affinity, info),
         )
 
-    def among(self, info: PodInfo, view: Fork) -> AffinityAmong:
+    def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
         _, weights = self._cached_score_weights(info, view)
         return AffinityAmong(RunningCounts(self._cache_key("score"), info, view, lambda: weights), view)
 

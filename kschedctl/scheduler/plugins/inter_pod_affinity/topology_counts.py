@@ -132,7 +132,7 @@ class RunningCounts:
 
     def iter_counts(self, rows: Rows) -> Iterator[Counts]:
         """Yield for each topology key (F,) the count in each row's domain, or 0 without the label."""
-        return (distinction.at(rows) for distinction in self.distinctions)
+        return (distinction.values_at(rows) for distinction in self.distinctions)
 
     def lacks_label(self, rows: Rows) -> Bools:
         """Return (F,) a mask of the rows that lack the label of some key."""

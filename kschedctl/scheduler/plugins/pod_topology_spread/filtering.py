@@ -145,7 +145,7 @@ class SpreadVerdicts:
         """The label columns and counts that distinguish nodes."""
         return [Distinction(part.column, partial(part.tally.brought_up, self._trail)) for part in self._tallies]
 
-    def refused(self, rows: Rows) -> Bools:
+    def rejected(self, rows: Rows) -> Bools:
         """Return (F,) a mask of the rows that a hard constraint rejects."""
         refused = np.zeros(len(rows), np.bool_)
         for column, tally, exists, too_few_domains, max_above_minimum in self._tallies:

@@ -15,10 +15,11 @@ from kschedctl.scheduler.configuration.document import parse_document, with_docu
 from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
 from kschedctl.scheduler.configuration.validation import configuration_errors
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.strict_decoding import steps
+from kschedctl.scheduler.framework.strict_decoding import split_path
 from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins
 
-Fault = tuple[Path, str]
+ConfigurationFault = tuple[Path, str]
+"""The path of a field and what is wrong with it."""
 MAX_ERRORS = 100
 """How many errors of one kind are collected."""
 _UNKNOWN = re.compile(r'(?:decoding \.(\S+): [^"]*?)?unknown field "([^"]*)"')
@@ -36,27 +37,27 @@ def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) ->
     return [other for other in other_versions.of_other_versions(document, gates.minor) if other.name not in registered]
 
 
-def find_errors(document: JsonObject, gates: FeatureGates) -> list[Fault]:
+def find_errors(document: JsonObject, gates: FeatureGates) -> list[ConfigurationFault]:
     """Return errors of types and names, then those of values, or else those that keep a profile from starting.
 
     Raises ThirdPartyError.
     """
-    known_faults: list[Fault] = []
-    while len(known_faults) < MAX_ERRORS:
+    errors: list[ConfigurationFault] = []
+    while len(errors) < MAX_ERRORS:
         try:
             parsed = parse_document(document, gates.minor)
         except ConfigurationError as error:
-            decoding = list(_iter_decoding_errors(error))
-            known_faults += decoding
-            less = _remove_fields(document, [path for path, _ in decoding])
-            if less == document:
-                return known_faults
-            document = less
+            decoding_errors = list(_iter_decoding_errors(error))
+            errors += decoding_errors
+            reduced = _remove_fields(document, [path for path, _ in decoding_errors])
+            if reduced == document:
+                return errors
+            document = reduced
             continue
-        errors = configuration_errors(with_document_defaults(parsed, gates), gates)
-        known_faults += [(parse_error_path(error), error) for error in errors]
+        value_errors = configuration_errors(with_document_defaults(parsed, gates), gates)
+        errors += [(parse_error_path(error), error) for error in value_errors]
         break
-    return known_faults[:MAX_ERRORS] or list(_iter_profile_errors(document, gates))
+    return errors[:MAX_ERRORS] or list(_iter_profile_errors(document, gates))
 
 
 def format_error(error: ConfigurationError) -> str:
@@ -71,20 +72,20 @@ def parse_error_path(message: str) -> Path:
     (('profiles', 0, 'schedulerName'), ('parallelism',))
     """
     named = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
-    return steps(named[0]) if named else ()
+    return split_path(named[0]) if named else ()
 
 
-def _iter_decoding_errors(error: ConfigurationError) -> Iterator[Fault]:
+def _iter_decoding_errors(error: ConfigurationError) -> Iterator[ConfigurationFault]:
     """Yield all unknown fields of a document, or the field that is of another type."""
     if _STRICT not in error.what:
-        yield steps(error.where) or parse_error_path(str(error)), str(error)
+        yield split_path(error.where) or parse_error_path(str(error)), str(error)
         return
     for within, field in _UNKNOWN.findall(error.what):
         path = f"{within}.args.{field}" if within else field
-        yield steps(path), f'{_STRICT}: unknown field "{path}"'
+        yield split_path(path), f'{_STRICT}: unknown field "{path}"'
 
 
-def _iter_profile_errors(document: JsonObject, gates: FeatureGates) -> Iterator[Fault]:
+def _iter_profile_errors(document: JsonObject, gates: FeatureGates) -> Iterator[ConfigurationFault]:
     """Yield the error of each profile that does not start. kube-scheduler ends at the first."""
     for i, profile in enumerate(array_at(document, "profiles")):
         try:
