@@ -74,7 +74,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.lint.framework.rule import WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 
@@ -87,7 +87,7 @@ def legendary(workload: Workload) -> Iterator[Problem]:
 PC_LEGENDARY = Rule(
     "pc-legendary",
     WARNING,
-    each_workload(legendary),
+    for_each_workload(legendary),
     summary="42 replicas",
     why="Nobody knows the question.",
     fix="Ask",

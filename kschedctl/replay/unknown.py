@@ -8,7 +8,7 @@ from kschedctl.cluster import Cluster, Gap
 from kschedctl.reports.unknown import UnknownKind, Unread, undecided
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.dependencies import EVERYTHING, Dependency, Effect, Unknown
+from kschedctl.scheduler.framework.dependencies import ALWAYS_NEEDED, Dependency, Effect, Unknown
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import MAX_STEPS, UNDECIDED
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
@@ -71,7 +71,9 @@ def summarize_unknowns(unknowns: Iterable[Unknown], affected: Mapping[Effect, st
 def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tuple[Unknown, ...]:
     """Return what was not read among the dependencies of every answer and these ``dependencies``."""
     return tuple(
-        Unknown(dependency, gap) for dependency in (*EVERYTHING, *dependencies) if (gap := cluster.gap(dependency.kind))
+        Unknown(dependency, gap)
+        for dependency in (*ALWAYS_NEEDED, *dependencies)
+        if (gap := cluster.gap(dependency.kind))
     )
 
 

@@ -25,11 +25,11 @@ from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
 from kschedctl.scheduler.event_handling.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
 from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
-from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, not_asked, unknowns
-from kschedctl.scheduler.framework.extension_points import points_by_methods
+from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_not_asked, find_unknowns
+from kschedctl.scheduler.framework.extension_points import find_extension_points
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.kinds_read import kinds_of, needless
-from kschedctl.scheduler.framework.noted_changes import NotedChange, noted
+from kschedctl.scheduler.framework.kinds_read import find_needless_kinds, list_kinds_read
+from kschedctl.scheduler.framework.noted_changes import NotedChange, find_noted_unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree_of
 from kschedctl.snapshot.fork import Fork
@@ -74,7 +74,7 @@ class Framework:
 
     def _missing_points(self) -> Iterator[str]:
         """Where plugins of other packages run that are replayed elsewhere: ``name at point``."""
-        others = {name: points_by_methods(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()}
+        others = {name: find_extension_points(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()}
         for point, names in self.profile.plugins.items():
             if point not in WITHOUT_ANSWER:
                 yield from (f"{name} at {point}" for name in names if name in others and point not in others[name])
@@ -156,11 +156,13 @@ class Scheduler:
 
     def kinds_read(self) -> tuple[str, ...]:
         """The kinds of objects that the plugins of its profiles look at."""
-        return kinds_of((self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates)
+        return list_kinds_read(
+            (self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates
+        )
 
     def needless(self, specs: Iterable[PodSpec]) -> dict[str, str]:
         """The kinds that no answer about a cluster of these pods can lean on, and why."""
-        return needless(self._declared.values(), specs)
+        return find_needless_kinds(self._declared.values(), specs)
 
     @cached_property
     def view(self) -> Fork:
@@ -225,11 +227,11 @@ class Scheduler:
             dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.unknowns(info.pod))
         )
         doubts += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
-        doubts += tuple(noted(framework.noted, info, view))
+        doubts += tuple(find_noted_unknowns(framework.noted, info, view))
         if not view.objects.gaps:
             return framework, doubts
-        doubts += unknowns(framework.plugins.values(), info, view)
-        return framework.without(not_asked(doubts)), doubts
+        doubts += find_unknowns(framework.plugins.values(), info, view)
+        return framework.without(find_plugins_not_asked(doubts)), doubts
 
     def sampling(self) -> Sampling | None:
         """The searches for nodes of a cycle that stands for itself, None where all nodes are looked at."""
@@ -244,7 +246,7 @@ def _noted(plugins: Iterable[Plugin], gates: FeatureGates) -> Iterator[NotedChan
     """The changes that release notes alone tell, of a version that is not verified."""
     if gates.minor > VERIFIED_MINOR:
         declared = (plugin for plugin in plugins if isinstance(plugin, DeclaredPlugin))
-        yield from (change for plugin in declared for change in plugin.noted_changes() if change.holds(gates))
+        yield from (change for plugin in declared for change in plugin.noted_changes() if change.applies(gates))
 
 
 def _is_ignorable(extender: JsonObject) -> bool:

@@ -17,7 +17,7 @@ from kschedctl.commands.versions.changes import between
 from kschedctl.commands.whatif import versions
 from kschedctl.commands.whatif.causes import TwoVersions
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.framework.feature_gates import STAGES, stage_at
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, stage_at
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import DELETED
@@ -40,7 +40,7 @@ def of_1_37(case: Json, mix: VersionMix | None = None) -> Json:
 
 def faults(message: str) -> list[list[str]]:
     """Of each flag that is refused, the gates that are named."""
-    return [[gate for gate in re.findall(r"\w+", fault) if gate in STAGES] for fault in message.split("; ")]
+    return [[gate for gate in re.findall(r"\w+", fault) if gate in ALL_GATE_STAGES] for fault in message.split("; ")]
 
 
 def test_each_change_says_how_it_is_known() -> None:

@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
@@ -174,7 +174,7 @@ class ClusterSnapshot:
             rejection for rejection in filtered.verdicts[plugin].rejections if rejection.mask[here] and rejection.fact
         )
         facts = (rejection.fact(here) for rejection in rejections if rejection.fact)
-        texts = (fact if isinstance(fact, str) else words(fact) for fact in facts)
+        texts = (fact if isinstance(fact, str) else describe_fact(fact) for fact in facts)
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
     def place(self, position: Position, row: Row) -> FilterRefusal | None:

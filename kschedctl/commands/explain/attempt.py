@@ -388,7 +388,7 @@ def _verdict(cycle: Cycle) -> str:
 def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
     by_node: dict[str, dict[str, StatusReport]] = {}
     for name, verdict in cycle.filter.verdicts.items():
-        for row in np.flatnonzero(verdict.refused).tolist():
+        for row in np.flatnonzero(verdict.rejected).tolist():
             status = verdict.status(row)
             by_node.setdefault(cycle.view.nodes.names[row], {})[name] = StatusReport(status.code, status.reasons)
     return by_node

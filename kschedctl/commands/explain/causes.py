@@ -13,7 +13,7 @@ from kschedctl.commands.explain.eliminations import by_reason, fact_of, own_dist
 from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, standing
 from kschedctl.commands.explain.report import Cause
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 
@@ -70,7 +70,7 @@ def _cause(same: list[Obstacle], mask: Bools, cycle: Cycle, within: int, stands:
     row = (_usual(rows, same, cycle, stands) if stands and not within else int(rows[0])) if len(rows) else None
     fact = None if row is None else fact_of(same, row)
     name = "" if stands is None or row is None else cycle.view.nodes.names[row]
-    return Cause(same[0].plugin, same[0].reason, len(rows), within, name, words(fact), fact)
+    return Cause(same[0].plugin, same[0].reason, len(rows), within, name, describe_fact(fact), fact)
 
 
 def _usual(rows: Rows, same: list[Obstacle], cycle: Cycle, stands: Standing) -> int:

@@ -11,7 +11,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.commands.explain.eliminations import fact_of
 from kschedctl.commands.explain.reach import Obstacle
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.facts import Demand
+from kschedctl.scheduler.framework.facts import LabelDemand
 
 
 def conflict(refusals: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle) -> str:
@@ -24,7 +24,7 @@ def conflict(refusals: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle) -> 
     return ""
 
 
-def _demands(same: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[Demand]:
+def _demands(same: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
     """What stands behind a reason, on a node for each value of a label that is demanded."""
     rows = np.flatnonzero(mask)
     fact = fact_of(same, int(rows[0])) if len(rows) else None
@@ -35,9 +35,10 @@ def _demands(same: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[Demand
             yield from there.demands() if there else ()
 
 
-def excludes(one: Demand, other: Demand) -> str:
+def excludes(one: LabelDemand, other: LabelDemand) -> str:
     """
-    >>> excludes(Demand("its nodeSelector", "zone", ("a",)), Demand("its volume", "zone", ("b", "c"), "shop/data"))
+    >>> volume_demand = LabelDemand("its volume", "zone", ("b", "c"), "shop/data")
+    >>> excludes(LabelDemand("its nodeSelector", "zone", ("a",)), volume_demand)
     "its nodeSelector zone=a excludes its volume's b or c (claim shop/data)"
     """
     what = f"{one.what} {one.key}={' or '.join(one.values)}{_of_claim(one)}"
@@ -45,5 +46,5 @@ def excludes(one: Demand, other: Demand) -> str:
     return f"{what} excludes {its}'s {' or '.join(other.values)}{_of_claim(other)}"
 
 
-def _of_claim(demand: Demand) -> str:
+def _of_claim(demand: LabelDemand) -> str:
     return f" (claim {demand.claim})" if demand.claim else ""

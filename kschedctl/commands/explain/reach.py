@@ -187,7 +187,7 @@ def but_for_room(cycle: Cycle) -> Bools:
     free = cycle.considered.copy()
     for plugin, verdict in cycle.filter.verdicts.items():
         if plugin != NodeResourcesFit.name:
-            free &= ~verdict.refused
+            free &= ~verdict.rejected
     return free
 
 

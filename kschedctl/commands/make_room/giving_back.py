@@ -34,7 +34,7 @@ class GivingBack:
         refusing = [
             plugin
             for plugin in reserving(cycle.framework, cycle.info.spec)
-            if plugin.name in verdicts and verdicts[plugin.name].refused.any()
+            if plugin.name in verdicts and verdicts[plugin.name].rejected.any()
         ]
         self.cycle, self.view = cycle, cycle.view.fork() if refusing else cycle.view
         self.plugins, self.holders = list[ReservePlugin](), np.zeros(len(self.view.pods.infos), np.bool_)
@@ -43,7 +43,7 @@ class GivingBack:
         self.names = frozenset(plugin.name for plugin in self.plugins)
         self.alone = np.ones(len(self.view.nodes), np.bool_)
         for verdict in self._known.values():
-            self.alone &= ~verdict.refused
+            self.alone &= ~verdict.rejected
 
     def __bool__(self) -> bool:
         return bool(self.plugins)

@@ -278,7 +278,7 @@ def _eligible(cycle: Cycle, but_for: str = "") -> Bools:
         if verdict is None or plugin.name == but_for:
             continue
         if reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
-            eligible &= ~verdict.refused
+            eligible &= ~verdict.rejected
     return eligible
 
 
@@ -290,7 +290,7 @@ def _refusing(cycle: Cycle) -> set[str]:
         for plugin in cycle.framework.at("filter")
         if reads_of(plugin, results.get(plugin.name)) is Reads.PODS
         and plugin.name in verdicts
-        and verdicts[plugin.name].refused.any()
+        and verdicts[plugin.name].rejected.any()
     }
 
 

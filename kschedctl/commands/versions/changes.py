@@ -21,8 +21,8 @@ from kschedctl.scheduler.event_handling import event_handlers, event_labels
 from kschedctl.scheduler.framework import Code, events, feature_gates
 from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
-from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates, Stage, stage_at
-from kschedctl.scheduler.framework.strict_decoding import fields_of
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, Stage, stage_at
+from kschedctl.scheduler.framework.strict_decoding import list_fields
 from kschedctl.scheduler.plugins.helper import placed_pods as placed
 from kschedctl.scheduler.plugins.helper import signing
 from kschedctl.scheduler.queueing import backoff_queue, pre_checks, requeueing, scheduling_queue
@@ -58,7 +58,7 @@ OF_SEVERAL: tuple[ByVersion[object], ...] = (
     feature_gates.HOST_NETWORK_NEEDS,
     signing.EXTENDED_RESOURCES_SIGNED,
     events.EVERY_UPDATE,
-    events.AS_IF_ADDED,
+    events.UPDATED_NODES_AS_NEW,
     events.PRE_CHECKED,
     events.UPDATES_OF_PODS,
     events.KINDS_OF_PODS,
@@ -152,12 +152,12 @@ def changes() -> Iterator[Varying]:
             yield Varying("rule", where, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
     for plugin in IN_TREE.values():
         defaults = (_membership(plugin, minor) for minor in MINORS)
-        points = (_points(plugin.at(minor)) for minor in MINORS)
-        args = (_arguments(plugin.at(minor), minor) for minor in MINORS)
+        points = (_points(plugin.for_minor(minor)) for minor in MINORS)
+        args = (_arguments(plugin.for_minor(minor), minor) for minor in MINORS)
         aspects = {"whether it is a default plugin": defaults, "its extension points": points, "its arguments": args}
         for what, values in aspects.items():
             yield Varying("plugin", plugin.name, ByVersion(what, _steps(values)))
-    for gate in SPECS:
+    for gate in GATE_STAGES:
         yield Varying("gate", gate, ByVersion("stage", _steps(_stage(stage_at(gate, minor)) for minor in MINORS)))
 
 
@@ -193,7 +193,7 @@ def _steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
 
 
 def _membership(plugin: Declaration, minor: int) -> str:
-    if plugin.at(minor) is None:
+    if plugin.for_minor(minor) is None:
         return NO_PLUGIN
     return "yes" if plugin.is_default(FeatureGates(f"1.{minor}")) else "no"
 
@@ -207,7 +207,7 @@ def _arguments(plugin: Declaration | None, minor: int) -> str:
     """The fields of its arguments; "" where there is no such plugin."""
     if plugin is None:
         return ""
-    return "none" if plugin.args_type is None else ", ".join(fields_of(plugin.args_type, minor))
+    return "none" if plugin.args_type is None else ", ".join(list_fields(plugin.args_type, minor))
 
 
 def _stage(stage: Stage) -> str:

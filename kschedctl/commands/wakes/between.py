@@ -28,7 +28,7 @@ from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakingChan
 from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint
-from kschedctl.scheduler.framework.waking import listed
+from kschedctl.scheduler.framework.waking import join_words
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
 
@@ -202,7 +202,7 @@ class Then(NamedTuple):
         if self.tried.attempt.gating_plugin:
             return f"is held back by {self.tried.attempt.gating_plugin}"
         more = f" and {len(self.fits) - FITS_TOLD:,} more" if len(self.fits) > FITS_TOLD else ""
-        return f"fits on {listed(self.fits[:FITS_TOLD], 'or')}{more}" if self.fits else "fits nowhere"
+        return f"fits on {join_words(self.fits[:FITS_TOLD], 'or')}{more}" if self.fits else "fits nowhere"
 
 
 def _headline(refused: Refused, waking: int, woken_by: Sequence[WakingChange], then: Then, heard: int) -> str:

@@ -315,7 +315,7 @@ class Filtering:
         Raises PluginError.
         """
         asked = [plugin for plugin in self.plugins if self.reads(plugin) is Reads.NODES]
-        refused = [(known.get(plugin.name) or self._verdict(plugin, NO_CHANGE)).refused for plugin in asked]
+        refused = [(known.get(plugin.name) or self._verdict(plugin, NO_CHANGE)).rejected for plugin in asked]
         return np.any(refused, axis=0) if refused else np.zeros(len(self.view.nodes), np.bool_)
 
     def reads(self, plugin: FilterPlugin) -> Reads:
@@ -323,7 +323,7 @@ class Filtering:
         return reads_of(plugin, self.pre_filter.results.get(plugin.name))
 
     def _verdict(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
-        return PluginVerdict.of(self._rejections(plugin, delta), len(self.view.nodes))
+        return PluginVerdict.from_rejections(self._rejections(plugin, delta), len(self.view.nodes))
 
     def _rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:
         """Raises PluginError."""
@@ -342,7 +342,7 @@ def first_refusal(verdicts: Verdicts, nodes: int) -> Rows:
     """(N,): index of the first plugin that refuses each node, -1 for none."""
     first = np.full(nodes, -1)
     for position, verdict in enumerate(verdicts.values()):
-        first[(first < 0) & verdict.refused] = position
+        first[(first < 0) & verdict.rejected] = position
     return first
 
 

@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework import (
     ReservePlugin,
     offers,
 )
-from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -40,8 +40,8 @@ def uses_claims(info: PodInfo, view: Fork) -> bool:
 
 def has_backed_resources(info: PodInfo, view: Fork) -> bool:
     """Whether the pod requests a resource that devices stand for."""
-    classes = backing_classes(view.objects)
-    return bool(classes) and backed(info.incoming_requests, classes)
+    classes = find_backing_classes(view.objects)
+    return bool(classes) and is_any_backed(info.incoming_requests, classes)
 
 
 def reserving(framework: FrameworkLike, *specs: PodSpec) -> list[ReservePlugin]:
@@ -53,7 +53,7 @@ def reserving(framework: FrameworkLike, *specs: PodSpec) -> list[ReservePlugin]:
 def _may_matter(plugin: Plugin, spec: PodSpec) -> bool:
     """Whether the kinds that a plugin reads can matter to a pod; it changes no others."""
     trait = getattr(plugin, "kinds_matter_to", None)
-    return trait is None or bool(trait.of(spec))
+    return trait is None or bool(trait.has_trait(spec))
 
 
 def reserve(

@@ -22,7 +22,7 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     ScorePlugin,
     offers,
-    scores_by_pre_filter,
+    scores_with_pre_filter_state,
 )
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
@@ -72,7 +72,9 @@ def run_score(
         return ScoreOutcome(nodes.rows)
     scored = Scored.of(view, nodes, framework.release)
     results = (
-        (plugin.name, before.get(plugin.name)) for plugin in framework.at("score") if scores_by_pre_filter(plugin)
+        (plugin.name, before.get(plugin.name))
+        for plugin in framework.at("score")
+        if scores_with_pre_filter_state(plugin)
     )
     prepared = {name: PreScoreResult(result.state) for name, result in results if result is not None}
     asked = set()

@@ -59,7 +59,7 @@ class DefaultPreemptionArgs(PluginArgs, frozen=True):
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the arguments."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if not 0 <= percentage <= 100:

@@ -79,4 +79,4 @@ class OpportunisticBatch:
 
 def _full(cycle: Cycle, row: Row) -> bool:
     """Whether the node is refused, nominated pods aside."""
-    return any(verdict.refused[row] for verdict in cycle.filter.verdicts.values())
+    return any(verdict.rejected[row] for verdict in cycle.filter.verdicts.values())

@@ -73,7 +73,7 @@ class CoschedulingArgs(PluginArgs, frozen=True):
     pod_group_backoff_seconds: Int64 = 0
     pod_group_reject_percentage: Int32 = 10
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if self.permit_waiting_time_seconds < 0:
             yield invalid("permitWaitingTimeSeconds", self.permit_waiting_time_seconds, "must be greater than 0")
         if self.pod_group_backoff_seconds < 0:

@@ -27,7 +27,7 @@ from kschedctl.scheduler.framework import (
     ScorePlugin,
     offers,
     reads_of,
-    scores_by_pre_filter,
+    scores_with_pre_filter_state,
 )
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -240,7 +240,7 @@ def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
 def preparing(framework: FrameworkLike) -> Mapping[str, Prepare]:
     """By plugin, what is asked before its Score: its PreScore where the profile has it, or its PreFilter."""
     prepare: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.at("score")], _unprepared)
-    before = (p for p in framework.at("preFilter") if scores_by_pre_filter(p))
+    before = (p for p in framework.at("preFilter") if scores_with_pre_filter_state(p))
     prepare.update({p.name: partial(_pre_filter, p) for p in before if offers(p, PreFilterPlugin)})
     prepare.update({p.name: p.pre_score for p in framework.at("preScore") if offers(p, PreScorePlugin)})
     return prepare

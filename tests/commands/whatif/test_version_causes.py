@@ -16,7 +16,7 @@ from kschedctl.commands.versions.changes import between
 from kschedctl.commands.whatif import causes, versions, whatif
 from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, Causes, TwoVersions, explained
 from kschedctl.commands.whatif.report import MessageChange, PodsRescored, WhatIf
-from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates
 
 NAMES = "abcdefg"
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -93,7 +93,7 @@ def test_gates_as_in_the_other_version(first: str, second: str) -> None:
     rows = between(first, second).changes
     names = frozenset(TwoVersions(Cluster(kube_version=first), Cluster(kube_version=second), rows).changes())
     mixed, whole = FeatureGates(second, mix=VersionMix(first, names)), FeatureGates(first)
-    assert [gate for gate in SPECS if mixed.enabled(gate) != whole.enabled(gate)] == []
+    assert [gate for gate in GATE_STAGES if mixed.enabled(gate) != whole.enabled(gate)] == []
 
 
 def because(report: WhatIf) -> list[tuple[str, ...]]:

@@ -24,7 +24,7 @@ from kschedctl.scheduler.engine.messages import refused_before
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.cordons import only_refused
+from kschedctl.scheduler.framework.cordons import cordon_only_rejects
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -286,4 +286,4 @@ class DrainsInTurn:
         if framework is None or framework.extenders or simulation.gangs.key(position) is not None:
             return False
         in_tree = framework.plugins.keys() <= IN_TREE.keys()
-        return in_tree and only_refused(framework.at("filter"), framework.at("score"), info)
+        return in_tree and cordon_only_rejects(framework.at("filter"), framework.at("score"), info)

@@ -134,7 +134,7 @@ def _for_good(cycle: Cycle) -> bool:
     left = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
         if name in plugins and reads_of(plugins[name], results.get(name)) is not Reads.PODS:
-            left &= ~verdict.refused
+            left &= ~verdict.rejected
     return not left.any()
 
 

@@ -149,7 +149,7 @@ def _refused(plugins: Sequence[Plugin], group: _PodsOfInfo, view: Fork) -> Itera
                     continue
                 state = result.state
             if offers(plugin, FilterPlugin):
-                verdict = PluginVerdict.of(plugin.filter(group.info, view, state, gone), len(view.nodes))
+                verdict = PluginVerdict.from_rejections(plugin.filter(group.info, view, state, gone), len(view.nodes))
                 yield from _misplaced(plugin.name, verdict, group)
         except PluginError:
             continue  # it cannot be asked about a pod that runs: what it leans on is gone

@@ -27,7 +27,7 @@ from kschedctl.scheduler.engine.preemption.extenders import call_extenders
 from kschedctl.scheduler.engine.preemption.selection import Selection
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterResult, Status
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin, ForFilter, ForScore
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, FilterState, ScoreState
 
 DEFAULT_PREEMPTION = "DefaultPreemption"
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -79,7 +79,7 @@ def tied_candidates(result: PostFilterResult) -> Candidates:
     return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
 
 
-class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
+class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     """A plugin whose PostFilter preempts. ``prefix`` stands before all that it says.
 
     ``by_priority``: whoever it evicts has a lower priority than the pod that it is for.

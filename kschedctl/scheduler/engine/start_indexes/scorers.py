@@ -56,9 +56,9 @@ class Among(Protocol):
     @property
     def domains(self) -> Sequence[Ints | Rows]: ...
 
-    def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores: ...
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores: ...
 
-    def normalized(self, scores: Scores, counted: Bools) -> Scores: ...
+    def normalize(self, scores: Scores, counted: Bools) -> Scores: ...
 
 
 class DomainsScorer:
@@ -82,11 +82,11 @@ class DomainsScorer:
         return [*sizes, least, greatest]
 
     def scores(self, window: int, places: Rows) -> Scores:
-        return self.among.normalized(self._raw_of(self.sizes[window])[places], self.counted[places])
+        return self.among.normalize(self._raw_of(self.sizes[window])[places], self.counted[places])
 
     def _raw_of(self, sizes: tuple[int, ...]) -> Scores:
         if sizes not in self._raw:
-            self._raw[sizes] = self.among.raw(self.rows, sizes)
+            self._raw[sizes] = self.among.raw_scores(self.rows, sizes)
         return self._raw[sizes]
 
 
@@ -98,7 +98,7 @@ def scorers_of(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
         if peers_of(plugin) is Peers.EXTREMES:
             yield weight, ExtremesScorer(plugin, raw)
         elif peers_of(plugin) is Peers.DOMAINS:
-            yield weight, DomainsScorer(plugin.among(cycle.info, cycle.view), cycle.scores.rows)
+            yield weight, DomainsScorer(plugin.row_scores(cycle.info, cycle.view), cycle.scores.rows)
 
 
 def independent(cycle: Cycle) -> Scores:

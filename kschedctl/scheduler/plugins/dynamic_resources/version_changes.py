@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.framework.dependencies import Effect
-from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
 from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.plugins.dynamic_resources import (
     allocator,
@@ -26,7 +26,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 def requests_devices(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod requests devices, by claims or by extended resources that a DeviceClass backs."""
-    return bool(info.spec.resource_claims or backed(info.incoming_requests, backing_classes(view.objects)))
+    return bool(info.spec.resource_claims or is_any_backed(info.incoming_requests, find_backing_classes(view.objects)))
 
 
 NOTED = tuple(
