@@ -17,7 +17,7 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.settling import pending
+from kschedctl.replay.settling import find_pending
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
@@ -91,7 +91,8 @@ def nodes_for_pods_ahead(trial: RemedyTrial) -> int:
     at = view.pods.index.get(trial.own.key)
     turn = (-trial.cycle.info.priority, len(view.pods) if at is None else at)
     turns = {
-        position: (-int(view.pods.priority[view.pods.info[position]]), position) for position in pending(simulation)
+        position: (-int(view.pods.priority[view.pods.info[position]]), position)
+        for position in find_pending(simulation)
     }
     free = view.allocatable[row] - view.requested[row]
     nodes = [free.copy()]

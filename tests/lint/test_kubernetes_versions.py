@@ -17,7 +17,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.rule_reports import example
+from kschedctl.lint.rule_reports import read_example
 from kschedctl.scheduler.configuration.version_fields import FIELDS
 from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, FeatureGates
 
@@ -213,7 +213,7 @@ def test_advice_names_the_version_that_it_needs(rule: str, version: str, off: st
     (advising,) = (each for each in RULES if each.id == rule)
     gates = {off: False, "MatchLabelKeysInPodTopologySpreadSelectorMerge": False} if off and version == "1.36" else {}
     gates |= {off: False} if off else {}
-    bad, nodes = ([o for o in yaml.safe_load_all(example(rule)[part]) if o] for part in ("bad", "cluster"))
+    bad, nodes = ([o for o in yaml.safe_load_all(read_example(rule)[part]) if o] for part in ("bad", "cluster"))
     cluster = Cluster.from_objects([*bad, *nodes], feature_gates=gates, kube_version=version)
     (told, *_) = lint(LintContext.from_manifests([(bad[0], Nowhere())], cluster), [advising]).findings
     assert told.fix.startswith(advising.fix)

@@ -39,7 +39,7 @@ from kschedctl.commands.simulate.following_report import (
     FollowedRollout,
     OverlappingBinding,
 )
-from kschedctl.replay.shared_cluster import cluster_basis, search_start
+from kschedctl.replay.shared_cluster import build_cluster_basis, describe_search_start
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -142,8 +142,8 @@ def _report(
         otherwise=otherwise,
         placements=tuple(placements),
         assumed=assumed,
-        search_start=search_start(sampling, len(following.view.nodes), 0),
-        **cluster_basis(unknown, following.scheduler),
+        search_start=describe_search_start(sampling, len(following.view.nodes), 0),
+        **build_cluster_basis(unknown, following.scheduler),
         interrupted=interrupted,
     )
 

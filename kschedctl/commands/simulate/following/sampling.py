@@ -11,7 +11,7 @@ from kschedctl.commands.explain.attempt import find_pod
 from kschedctl.commands.simulate.following_report import SampledPod, SamplingReport
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_pending
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
@@ -36,7 +36,7 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
     searches = SampledFrom(start).begin(scheduler.configuration, len(view.nodes))
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(cluster))
     steps = [_step(scheduler, pod, searches, unknown) for pod in pods]
-    basis = cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), scheduler)
+    basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), scheduler)
     nodes = tuple(view.nodes.names)
     return SamplingReport(nodes, tuple(steps), basis["not_replayed"], basis["unknown"], basis["undecided"])
 
