@@ -27,6 +27,7 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
+from kschedctl.scheduler.framework.pod_traits import PodTrait
 from kschedctl.scheduler.simulation.local_scores import union
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
@@ -41,8 +42,8 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     """Whether an answer about a pod may change as claims are bound or allocated: who does not say may read any."""
     if reads_of(plugin) is Reads.OWN_ROW:
         return False
-    trait = getattr(plugin, "kinds_matter_to", None)
-    return not RESERVED_KINDS.isdisjoint(_kinds(plugin)) and (trait is None or trait.of(info.spec))
+    trait: PodTrait | None = getattr(plugin, "kinds_matter_to", None)
+    return not RESERVED_KINDS.isdisjoint(_kinds(plugin)) and (trait is None or trait.has_trait(info.spec))
 
 
 def _kinds(plugin: Plugin) -> Collection[str]:
