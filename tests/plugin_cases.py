@@ -89,7 +89,7 @@ def pre_filter(plugin: Any, info: PodInfo, view: Fork) -> tuple[Json, Any]:
 
 def filtered(plugin: Any, info: PodInfo, view: Fork, state: Any = None, delta: Delta = NO_CHANGE) -> Json:
     """Node -> the Filter's status in the table's form."""
-    verdict = PluginVerdict.of(plugin.filter(info, view, state, delta), len(view.nodes))
+    verdict = PluginVerdict.from_rejections(plugin.filter(info, view, state, delta), len(view.nodes))
     return {name: shown(verdict.status(row)) for row, name in enumerate(view.nodes.names)}
 
 

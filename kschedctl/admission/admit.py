@@ -26,8 +26,8 @@ from kschedctl.admission import (
     storage_class,
     tolerations,
 )
-from kschedctl.admission.more_faults import more_faults
 from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
@@ -211,7 +211,10 @@ def _faults(request: AdmissionRequest) -> Sequence[object]:
     if kind in manifests.KINDS:
         made = convert_builtins(named, manifests.KINDS[kind])
         options = validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
-        return [*manifests.validate_manifest(kind, made, options), *(more_faults(request) if request.is_pod else ())]
+        return [
+            *manifests.validate_manifest(kind, made, options),
+            *(validate_unscheduled_fields(request) if request.is_pod else ()),
+        ]
     if kind in around_pods.KINDS:
         return around_pods.validate_object(kind, convert_builtins(named, around_pods.KINDS[kind]))
     return ()

@@ -10,7 +10,7 @@ import msgspec
 
 from kschedctl.api.copying import replace
 from kschedctl.render.page import Style, plots_of
-from kschedctl.render.renderers import RENDERERS, page_of
+from kschedctl.render.renderers import RENDERERS, build_page
 from kschedctl.reports.document import Document
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,6 @@ class Answer(msgspec.Struct, frozen=True):
 
     def content(self) -> str | bytes:
         """Bytes of a picture that is no text."""
-        if self.style.plots and not plots_of(page_of(self.document, self.style)):
+        if self.style.plots and not plots_of(build_page(self.document, self.style)):
             log.warning("note: this answer has no plots, and --plot adds nothing to it")
         return RENDERERS[self.format](self.document, self.style)

@@ -10,7 +10,7 @@ from kschedctl.cli.options import NO_PLACES, Output, Places
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import RunOptions, exit_code
 from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.repeated_runs import Report, ask_each
+from kschedctl.replay.repeated_runs import Report, ask_each_cluster
 
 Subject = TypeVar("Subject")
 
@@ -39,7 +39,7 @@ def answer(
             report = ask(subject, run.workers, progress)
             code = exit_code(good(report), report.interrupted, report.undecided)
             return output.answer(report, code, {"": following(subject, report)}, places)
-        answers = ask_each(ask, good, subjects, run.workers, progress)
+        answers = ask_each_cluster(ask, good, subjects, run.workers, progress)
         commands = {
             cluster_answer.cluster: following(subjects[cluster_answer.cluster], cluster_answer.document)
             for cluster_answer in answers.answers

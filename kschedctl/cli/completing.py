@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kschedctl.cli.candidates import names_in_time
-from kschedctl.cli.main import COMMANDS, load
-from kschedctl.cli.outline import outlined
+from kschedctl.cli.main import COMMANDS
+from kschedctl.cli.outline import OptionOutline, read_outline
 
 FILES_TOO, NO_FILES, KEEP_ORDER = 0, 4, 36
 """Directives of kubectl that are needed; the last one means no files, either."""
@@ -82,29 +82,27 @@ def _completions(typed: Sequence[str]) -> Completions:
         if current.startswith("-"):
             return Completions([("--help", ""), ("--version", "")])
         return Completions([(name, command.summary) for name, command in COMMANDS.items()])
-    with outlined():
-        command = load(named)
-    inner = getattr(command, "commands", {})
-    chosen = next((inner[word] for word in earlier if word in inner), None)
-    parameters = [p for shown in ([chosen] if chosen else inner.values() or [command]) for p in shown.params]
-    options = [p for p in parameters if p.param_type_name == "option" and not p.hidden]
+    command = read_outline(named)
+    chosen = next((command.subcommands[word] for word in earlier if word in command.subcommands), None)
+    shown = [chosen] if chosen else [*command.subcommands.values()] or [command]
+    options = [option for outline in shown for option in outline.options]
     for option in options:
-        if earlier[-1] in option.opts and not (option.is_flag or option.count):
+        if earlier[-1] in option.names and option.takes_value:
             return _values(option, typed)
     if [named, "explain"] == ["lint", earlier[-1]]:
         return _names("rules", typed)
     if current.startswith("-"):
-        return Completions({name: option.help or "" for option in options for name in option.opts}.items())
-    arguments = [p.metavar for p in parameters if p.param_type_name == "argument"]
-    return _arguments([] if chosen else inner, arguments, typed)
+        return Completions({name: option.help for option in options for name in option.names}.items())
+    metavars = [metavar for outline in shown for metavar in outline.argument_metavars]
+    return _arguments([] if chosen else command.subcommands, metavars, typed)
 
 
-def _values(option: Any, typed: Sequence[str]) -> Completions:
-    """What follows an option: its metavar is FILE, or the words to choose from."""
-    kind = next((NAMED[name] for name in option.opts if name in NAMED), "")
+def _values(option: OptionOutline, typed: Sequence[str]) -> Completions:
+    """Return the words that may follow an option, and whether files may: its metavar is FILE, or lists the choices."""
+    kind = next((NAMED[name] for name in option.names if name in NAMED), "")
     if kind:
         return _names(kind, typed)
-    return Completions(_choices(option.metavar or ""), FILES_TOO if "FILE" in (option.metavar or "") else NO_FILES)
+    return Completions(_choices(option.metavar), FILES_TOO if "FILE" in option.metavar else NO_FILES)
 
 
 def _arguments(inner: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from kschedctl.replay.audit_rules import AuditRule, judged
+from kschedctl.replay.audit_rules import AuditRule, build_verdict
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.reports.report import GateProblem, Report
@@ -48,7 +48,7 @@ def gate_findings(document: Document, command: str, places: Mapping[str, str]) -
     if problems is None:
         return None
     findings = [_finding(problem, places) for problem in (*problems, *_doubts(document))]
-    worst_first = judged(list(RULES.values()), findings)
+    worst_first = build_verdict(list(RULES.values()), findings)
     return Findings(
         max(len(findings), 1),
         len(RULES),
@@ -67,6 +67,6 @@ def _doubts(document: Document) -> Iterator[GateProblem]:
 
 def _finding(problem: GateProblem, places: Mapping[str, str]) -> Finding:
     rule = RULES[problem.rule]
-    finding = rule.finding(problem.object, problem.message.rstrip("."), problem.fix)
+    finding = rule.build_finding(problem.object, problem.message.rstrip("."), problem.fix)
     place = _PLACE.fullmatch(places.get(problem.object, ""))
     return finding if place is None else replace(finding, file=place["file"], line=int(place["line"] or 1), column=1)

@@ -29,7 +29,7 @@ from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
 from kschedctl.cli.source import NOTHING_MORE, WHAT_LIMITS, LiveKinds, as_told, load, sources, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.manifests import NOT_INSTALLED
+from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.quantities import check_quantities, pod_resources
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
@@ -201,7 +201,7 @@ def tell_hooks(reading: ReadResult) -> None:
     """Say which manifests Helm does not create."""
     hooks = [describe(m.document) for m in reading.manifests if makes_pods(m.document) and is_not_installed(m.document)]
     if hooks:
-        log.warning("note: %s: %s", NOT_INSTALLED, ", ".join(hooks))
+        log.warning("note: %s: %s", SKIPPED_HOOKS_NOTE, ", ".join(hooks))
 
 
 def typed_manifest(manifest: Manifest) -> Struct:

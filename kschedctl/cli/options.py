@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_t
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.api.kube_version import KubeVersion
+from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
 from kschedctl.cli import screen
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.builds import Builds
@@ -72,7 +72,8 @@ VersionGiven = Annotated[
     typer.Option(
         "--kube-version",
         metavar="VERSION",
-        help="Version of kube-scheduler: 1.30 to 1.37, or a patch such as 1.34.1.  [default: the cluster's, else 1.36]",
+        help=f"Version of kube-scheduler: 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, or a patch such as 1.34.1.  "
+        f"[default: the cluster's, else {KUBE_VERSION}]",
         callback=_replayed,
     ),
 ]

@@ -10,8 +10,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.workload_pods import described, is_waiting, waiting
-from kschedctl.replay.edits import added
+from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods, is_pending
+from kschedctl.replay.edits import add_pods
 
 MOST_ALIKE = 10
 
@@ -46,13 +46,13 @@ def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[st
     starts = tuple(f"{stem}-" for stem in (name, *get_close_matches(name, stems)))
     names += [other for other in by_name if other.startswith(starts)]
     matching = [pod for other in dict.fromkeys(names) for pod in by_name[other]]
-    matching.sort(key=lambda pod: (not is_waiting(pod), pod.metadata.namespace != namespace))
+    matching.sort(key=lambda pod: (not is_pending(pod), pod.metadata.namespace != namespace))
     return [pod.key for pod in matching[:3]]
 
 
 def pending(cluster: Cluster, scope: Scope) -> list[Pod]:
     """The pods that wait for a node, of the scope; not those that are being deleted."""
-    return waiting(cluster, namespace_of(scope), scope.selector)
+    return find_pending_pods(cluster, namespace_of(scope), scope.selector)
 
 
 def namespace_of(scope: Scope) -> str | None:
@@ -75,7 +75,7 @@ def check_namespace(cluster: Cluster, scope: Scope) -> None:
 
 def describe(scope: Scope) -> str:
     """``in namespace shop with labels app=web``."""
-    return described(namespace_of(scope), scope.selector)
+    return describe_scope(namespace_of(scope), scope.selector)
 
 
 def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
@@ -83,4 +83,4 @@ def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
     if scheduler_name is None:
         return cluster
     asking = (replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods())
-    return added(cluster, asking)
+    return add_pods(cluster, asking)

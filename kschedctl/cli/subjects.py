@@ -22,12 +22,12 @@ from kschedctl.cli.source import in_context, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.controllers.creation_failures import find_unread_kinds
-from kschedctl.replay.controllers.manifests import in_files
-from kschedctl.replay.controllers.missing_pods import fixes_as_told, replayed, why_fewer
+from kschedctl.replay.controllers.manifests import locate_errors
+from kschedctl.replay.controllers.missing_pods import explain_fewer_pods, find_fixes_for_report, replay_missing_pods
 from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import of_workload, pods_of, template_of, workloads
-from kschedctl.replay.waiting_elsewhere import find_holding_back
+from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
+from kschedctl.replay.waiting_elsewhere import find_blockers
 
 Subject = Pod | Owner
 
@@ -70,12 +70,12 @@ def without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
     """The workloads of the scope that stand in files beside nodes, and of which the cluster has no pod."""
     namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
     mine = (key for key in inquiry.manifests if namespace in (None, key.namespace) and not scope.selector)
-    return [key for key in mine if not pods_of(inquiry.cluster, key)]
+    return [key for key in mine if not find_pods(inquiry.cluster, key)]
 
 
 def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
     """The pods that are meant, those of manifests as if all of these were created. Raises KschedctlError."""
-    with in_files(inquiry.places):
+    with locate_errors(inquiry.places):
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
         refuse_invalid([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
         scheduler = inquiry.scheduler
@@ -107,21 +107,23 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     """The pods of a workload of the cluster; the first tells what it could not create. Raises KschedctlError."""
     scheduler, creations, manifest = inquiry.scheduler, inquiry.creations, inquiry.template(owner)
     if creations is None:
-        return of_workload(scheduler, owner, manifest)
+        return find_targets(scheduler, owner, manifest)
     lacking, missing = creations.report_of(owner), find_unread_kinds(inquiry.cluster, owner.kind)
-    fewer = why_fewer(inquiry.cluster, owner)
-    waiting = find_holding_back(inquiry.cluster, owner, inquiry.now)
-    template = manifest or template_of(inquiry.cluster, owner)
-    again = replayed(inquiry.cluster, owner, template, inquiry.document(owner))
+    fewer = explain_fewer_pods(inquiry.cluster, owner)
+    waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
+    template = manifest or find_template(inquiry.cluster, owner)
+    again = replay_missing_pods(inquiry.cluster, owner, template, inquiry.document(owner))
     if lacking is not None and not lacking.past:
-        fixes = again.fixes if again is not None else fixes_as_told(inquiry.cluster, owner, template, lacking)
+        fixes = again.fixes if again is not None else find_fixes_for_report(inquiry.cluster, owner, template, lacking)
         lacking = structs.replace(lacking, fixes=fixes)
     elif again is not None:
         lacking = again
     if manifest is None and lacking and not lacking.past and owner.kind == "DaemonSet":
-        manifest = template_of(inquiry.cluster, owner)  # one of its pods that run would say nothing of those that lack
+        manifest = find_template(
+            inquiry.cluster, owner
+        )  # one of its pods that run would say nothing of those that lack
     try:
-        first, *others = of_workload(scheduler, owner, manifest)
+        first, *others = find_targets(scheduler, owner, manifest)
     except (UsageError, InputError) as error:
         if lacking is None or lacking.past:
             raise
@@ -165,7 +167,9 @@ def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> S
         return pods.find(inquiry.cluster, name, None if everywhere else namespace)
     if not everywhere:
         return Owner(kind, namespace, name)
-    known = dict.fromkeys(k for k in (*inquiry.stored, *workloads(inquiry.cluster)) if (k.kind, k.name) == (kind, name))
+    known = dict.fromkeys(
+        k for k in (*inquiry.stored, *iter_workloads(inquiry.cluster)) if (k.kind, k.name) == (kind, name)
+    )
     if len(known) > 1:
         which = ", ".join(f"{k.namespace}/{name}" for k in known)
         raise UsageError(f'"{kind.lower()}/{name}" names {len(known)}: {which}', hint="say which with -n")

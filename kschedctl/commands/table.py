@@ -1,7 +1,7 @@
 """The list of commands: what the program, its help, its pages and its schemas know of each command.
 
-A command uses only commands that stand below it in this table. The contract "commands use each other in the order of
-the table" in pyproject.toml holds that. The folder of a command has the command's name, with underscores for hyphens.
+A command uses only commands that stand below it in this table; tests/test_command_folders.py checks that. The folder of
+a command has the command's name, with underscores for hyphens.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ TABLE = (
         2,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
         pages={"ClusterMetrics": "commands.watch.page:cluster_metrics_page"},
+        formats={"openmetrics": "commands.watch.openmetrics:to_openmetrics"},
     ),
     CommandEntry(
         "drain",
@@ -122,6 +123,7 @@ TABLE = (
             "Remedies": "commands.remedies.page:remedies_page",
             "RemediesOfMany": "commands.remedies.page:many_page",
         },
+        formats={"patch": "commands.remedies.patch:to_patch"},
     ),
     CommandEntry(
         "failures",
@@ -280,6 +282,7 @@ TABLE = (
             "LintRules": "commands.lint.page:rule_list_page",
             "LintRule": "commands.lint.page:rule_page",
         },
+        formats={"diff": "commands.lint.diff:to_diff"},
     ),
     CommandEntry(
         "pools",
@@ -325,6 +328,10 @@ TABLE = (
             "Explanation": "commands.explain.html_widgets:explanation_widgets",
             "Explanations": "commands.explain.html_widgets:explanations_widgets",
             "PendingPods": "commands.explain.html_widgets:pending_widgets",
+        },
+        compact_forms={
+            "Explanation": "commands.explain.compact:compact",
+            "Explanations": "commands.explain.compact:compact",
         },
     ),
     CommandEntry(

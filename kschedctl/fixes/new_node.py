@@ -139,9 +139,9 @@ def node_growth(
     """
     if not (cluster.karpenter_node_pools or has_groups(cluster, given)):
         return None
-    from kschedctl.replay.growth import grow  # noqa: PLC0415 - few clusters tell who makes their nodes
+    from kschedctl.replay.growth import simulate_growth  # noqa: PLC0415 - few clusters tell who makes their nodes
 
-    return grow(cluster, autoscaler_of(cluster, now, given, types, settings), explains=True)
+    return simulate_growth(cluster, autoscaler_of(cluster, now, given, types, settings), explains=True)
 
 
 def has_groups(cluster: Cluster, given: Given) -> bool:

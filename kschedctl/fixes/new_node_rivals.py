@@ -9,7 +9,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.growth import Autoscaler, NewNodes, as_refused
 from kschedctl.cluster import Cluster
-from kschedctl.replay.growth import grow, with_nodes
+from kschedctl.replay.growth import add_new_nodes, simulate_growth
 from kschedctl.replay.settling import settle
 from kschedctl.reports.new_node import NewNode, NodeGrowth, QueueShare
 
@@ -32,14 +32,14 @@ def count_waiting_pods(
     if not waiting or waiting > MOST_WAITING:
         return new_node
     cluster = replace(cluster, pods=cluster.pods.apply_changes({key: as_refused(pod)}))
-    growth = grow(cluster, autoscaler, most_loops=MOST_LOOPS)
+    growth = simulate_growth(cluster, autoscaler, max_loops=MOST_LOOPS)
     if not growth.nodes:
         return new_node
     rivals = _find_rivals(cluster, pod, growth)
     if pod.key in growth.placements:
         share = QueueShare(growth.nodes, rivals, True, growth.nodes, growth.sentence)
     else:
-        enough = grow(cluster, without_limits(), most_loops=MOST_LOOPS)
+        enough = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS)
         share = QueueShare(
             growth.nodes, rivals, False, enough.nodes if pod.key in enough.placements else None, growth.sentence
         )
@@ -65,7 +65,7 @@ def queue_with_new_nodes(
     The autoscaler goes on where its new nodes are not enough. Raises InputError.
     """
     there = {node.metadata.name for node in cluster.nodes}
-    rest = settle(with_nodes(cluster, new))
+    rest = settle(add_new_nodes(cluster, new))
     still_pending = {key: rest.waiting[key] for key in sorted(promised) if key in rest.waiting}
     if not still_pending:
         return QueueAfterGrowth({}, (), None)
@@ -75,7 +75,7 @@ def queue_with_new_nodes(
         for pod in rest.cluster.pods
         if pod.key in waited and pod.key not in wanted and pod.spec.node_name and pod.spec.node_name not in there
     )
-    more = grow(rest.cluster, autoscaler, most_loops=MOST_LOOPS)
+    more = simulate_growth(rest.cluster, autoscaler, max_loops=MOST_LOOPS)
     enough = sum(map(len, new.nodes.values())) + more.nodes
     return QueueAfterGrowth(still_pending, rivals, enough if still_pending.keys() <= more.placements.keys() else None)
 

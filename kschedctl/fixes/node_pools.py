@@ -118,7 +118,7 @@ def _with_labels(cluster: Cluster, pool: NodePool, labels: dict[str, str], summa
     pools = tuple(changed if known is pool else known for known in cluster.karpenter_node_pools)
     name = pool.metadata.name
     patch = {"spec": {"template": {"metadata": {"labels": labels}}}}
-    command = kubectl.run("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))
+    command = kubectl.render_command("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))
     return PoolCorrection(name, CHANGE_POOL, summary, command, copy_with(cluster, karpenter_node_pools=pools))
 
 

@@ -13,10 +13,10 @@ from kschedctl.fixes.ranking import CheckedFix, QueueResult, Ranked
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.immutable import is_updated
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials, changed_cluster
-from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.edits import added
+from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.edits import add_pods
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.settling import all_outcomes, pending, recreate_evicted
+from kschedctl.replay.settling import find_pending, recreate_evicted, schedule_victims
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -129,7 +129,7 @@ def run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 def _run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     simulation = recreate_evicted(Simulation(scheduler))
-    waiting = pending(simulation)
+    waiting = find_pending(simulation)
     _run(simulation, waiting)
     placed = frozenset(simulation.view.pods.objects[at].key for at in waiting if simulation.view.node[at] >= 0)
     return RunWithoutFix(placed, not placed and not simulation.evictions)
@@ -137,7 +137,7 @@ def _run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 def _others_waiting(scheduler: Scheduler, trial: RemedyTrial) -> bool:
     """Return whether any pod besides that of the trial waits for a node."""
-    return any(is_waiting(pod) and pod.key != trial.own.key for pod in scheduler.cluster.unbound_pods())
+    return any(is_pending(pod) and pod.key != trial.own.key for pod in scheduler.cluster.unbound_pods())
 
 
 def _run_with_fix(trial: RemedyTrial) -> QueueResult:
@@ -146,7 +146,7 @@ def _run_with_fix(trial: RemedyTrial) -> QueueResult:
     edits = {key: edit for key, edit in trial.edits.items() if key != own}
     cluster = changed_cluster(trial.scheduler.cluster, edits, whole=True)
     if own in trial.edits or not _is_in_cluster(trial):
-        cluster = added(cluster, [trial.own if trial.created else trial.pod])
+        cluster = add_pods(cluster, [trial.own if trial.created else trial.pod])
     simulation, outcomes = _run_concerned(Scheduler(cluster, trial.scheduler.call_extender), trial, own)
     pods, node = simulation.view.pods, simulation.view.node
     names = simulation.view.nodes.names
@@ -172,7 +172,7 @@ def _run_concerned(scheduler: Scheduler, trial: RemedyTrial, own: ObjectKey) -> 
     changed = changed_nodes(trial, own) if run_without_fix(trial.scheduler).nothing_moves else None
     simulation = recreate_evicted(Simulation(scheduler))
     position = Position(simulation.view.pods.index[trial.own.key])
-    waiting = pending(simulation)
+    waiting = find_pending(simulation)
     if _comes_last(trial, own):
         waiting = [*(other for other in waiting if other != position), position]
     if changed is not None:
@@ -185,7 +185,7 @@ def _run_concerned(scheduler: Scheduler, trial: RemedyTrial, own: ObjectKey) -> 
 
 def _run(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
     """Try all pods until nothing moves any more. Raises KeyboardInterrupt."""
-    outcomes = all_outcomes(simulation, simulation.schedule(waiting))
+    outcomes = schedule_victims(simulation, simulation.schedule(waiting))
     if simulation.interrupted:
         raise KeyboardInterrupt
     return outcomes
@@ -195,7 +195,7 @@ def _waited(scheduler: Scheduler, key: str) -> bool:
     """Return whether a pod of the unchanged cluster waits for a node."""
     namespace, _, name = key.partition("/")
     pod = scheduler.cluster.pod(namespace, name)
-    return isinstance(pod, Pod) and is_waiting(pod)
+    return isinstance(pod, Pod) and is_pending(pod)
 
 
 def _is_in_cluster(trial: RemedyTrial) -> bool:

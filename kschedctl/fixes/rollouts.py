@@ -39,10 +39,10 @@ from kschedctl.replay.controllers.plan_change import ExistingPods, rank_for_remo
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
 from kschedctl.replay.controllers.workload_change import WorkloadChange, get_slot, set_rollout_limits
-from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS, controls
-from kschedctl.replay.edits import added, with_pods
+from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS, is_controlled_by
+from kschedctl.replay.edits import add_pods, change_pods
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.placements import eviction_chain, evictions
+from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import recreate_evicted
 from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.scheduler.scheduler import Scheduler
@@ -132,9 +132,9 @@ def _preempting_alone(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> Rol
     """Let the pod alone preempt in the changed ``cluster``, and follow the replacements of its victims."""
     pod = trial.pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
-        cluster = added(cluster, [pod])
+        cluster = add_pods(cluster, [pod])
     else:
-        cluster = with_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
+        cluster = change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
     simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     position = _position(simulation.view, pod)
     simulation.schedule([position])
@@ -146,10 +146,10 @@ def _preempting_alone(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> Rol
 
 def _with_evictions(rolled_out: RolledOut, simulation: Simulation, own: Sequence[Position]) -> RolledOut:
     """Return the result with the pods that were evicted, the workload's ``own`` ones aside, and their chain."""
-    evicted = evictions(simulation)
+    evicted = report_evictions(simulation)
     keys = {simulation.view.pods.objects[position].key for position in own}
     victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
-    return rolled_out._replace(victims=victims, chain=eviction_chain(simulation, evicted))
+    return rolled_out._replace(victims=victims, chain=summarize_evictions(simulation, evicted))
 
 
 def _why_in_vain(rolled_out: RolledOut) -> str:
@@ -180,8 +180,8 @@ def _planned(
     change.new = [_with_priority(pod, asked) for pods in creation.pods.values() for pod in pods]
     _set_pace(change, workload)
     gone = {(pod.metadata.namespace, pod.metadata.name): None for pod in old if pod not in change.kept}
-    cluster = with_pods(creation.apply_to(cluster), gone)
-    return change, added(cluster, (*rename_replaced_pods(change), *change.new))
+    cluster = change_pods(creation.apply_to(cluster), gone)
+    return change, add_pods(cluster, (*rename_replaced_pods(change), *change.new))
 
 
 def _workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
@@ -190,7 +190,9 @@ def _workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct
         return manifest
     if owner.kind in (*KEEPS_OTHERS, "Job"):
         return None
-    noted = [replica_set.metadata.annotations for replica_set in cluster.replica_sets if controls(owner, replica_set)]
+    noted = [
+        replica_set.metadata.annotations for replica_set in cluster.replica_sets if is_controlled_by(owner, replica_set)
+    ]
     last = max(
         (annotations for annotations in noted if annotations.get(DESIRED, "").isdigit()), key=_revision, default=None
     )

@@ -8,9 +8,8 @@ from pkgutil import iter_modules
 
 from kschedctl.api.json_values import field_at
 from kschedctl.lint import rules
-from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, SetField, is_pod_count
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, find_nothing
 from kschedctl.lint.objects.subject import Problem
 
 HEADINGS = {
@@ -42,11 +41,6 @@ FAMILIES: dict[str, tuple[Rule, ...]] = {heading: tuple(find_rules(family)) for 
 """The rules of each family, by its heading."""
 RULES: tuple[Rule, ...] = tuple(rule for family_rules in FAMILIES.values() for rule in family_rules)
 """All rules, in the order of the table."""
-
-
-def find_nothing(context: LintContext) -> Iterator[Problem]:
-    """Find no problems. The check of rules whose problems are found while reading."""
-    return iter(())
 
 
 def _unquote_number(problem: Problem) -> FieldEdit | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kschedctl.api.copying import replace
 from kschedctl.render.page import Block, Marked, Page, Paragraph, Style, Table, below, marked, paragraph
 from kschedctl.render.plots.plot import Plot
-from kschedctl.render.renderers import page_of
+from kschedctl.render.renderers import build_page
 from kschedctl.reports.answers import Answers
 from kschedctl.reports.columns import Column, Tone
 
@@ -13,7 +13,7 @@ from kschedctl.reports.columns import Column, Tone
 def answers_page(report: Answers, style: Style) -> Page:
     """How many are good, a line for each, and their pages."""
     good, sentence = report.first_line()
-    pages = {a.cluster: page_of(a.document, _style_of(a.cluster, style)) for a in report.answers}
+    pages = {a.cluster: build_page(a.document, _style_of(a.cluster, style)) for a in report.answers}
     rows = tuple(
         (
             answer.cluster,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked, verdict_words
-from kschedctl.render.renderers import kind_of, page_of
+from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import CostKind
 from kschedctl.reports.report import Report
@@ -81,7 +81,7 @@ def summary_of(document: Document, style: Style) -> Summary:
     """With ``style.commands`` as the next ones; of what is no answer but a list or a description its first line."""
     if isinstance(document, Report):
         return document.summary(command for group in style.commands.values() for command in group)
-    page = page_of(document, Style(width=UNFOLDED))
+    page = build_page(document, Style(width=UNFOLDED))
     first = next((block for block in page if isinstance(block, Paragraph | Heading)), Paragraph(()))
     parts = first.parts if isinstance(first, Paragraph) else (first.text,)
     headline = " ".join(marked(part).text for part in parts if marked(part).text)

@@ -1,4 +1,4 @@
-"""What a section of an audit may find, and what follows from all that it found."""
+"""The rules of audit sections, and the verdict that follows from their findings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kschedctl.replay.unknown import together, unread
+from kschedctl.replay.unknown import merge_unknown_kinds, unknown_fields
 from kschedctl.reports.findings import LEVELS, Finding, FoundRule
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.unknown import UnknownKind, Unread, undecided
@@ -16,22 +16,29 @@ ERROR, WARNING, NOTE = LEVELS
 
 @dataclass(frozen=True)
 class AuditRule:
-    """``id``: ``audit-<section>-<what>``. ``summary``: one line. ``why``: what goes wrong. ``fix``: what to do in
-    general. ``source``: where upstream says so."""
+    """A rule of an audit section."""
 
     id: str
+    """``audit-<section>-<subject>``."""
     severity: str
     summary: str
+    """One line."""
     why: str
+    """What goes wrong if the rule is violated."""
     fix: str
+    """What to do in general."""
     source: str = ""
+    """Where upstream documents it."""
 
-    def finding(self, object_: str, message: str, fix: str = "", *, namespace: str = "", **fields: str) -> Finding:
-        """A finding about an object (``Kind namespace/name``); ``message`` has the evidence, with its figures.
+    def build_finding(
+        self, object_: str, message: str, fix: str = "", *, namespace: str = "", **fields: str
+    ) -> Finding:
+        """Build a finding about an object, such as ``Node n1``. The message has the evidence with its figures.
 
-        ``fix``: what to do about this one. ``fields``: others of the Finding, as ``severity``, ``path`` or ``owner``.
+        ``fix`` says what to do about this object. ``fields`` are other fields of the Finding, such as ``severity``,
+        ``path`` or ``owner``.
         """
-        known_by = hashlib.sha256("\n".join((self.id, object_, fields.get("path", ""))).encode()).hexdigest()[:16]
+        fingerprint = hashlib.sha256("\n".join((self.id, object_, fields.get("path", ""))).encode()).hexdigest()[:16]
         return Finding(
             rule=self.id,
             severity=fields.pop("severity", self.severity),
@@ -39,40 +46,44 @@ class AuditRule:
             path=fields.pop("path", ""),
             message=message,
             fix=fix or self.fix,
-            fingerprint=known_by,
+            fingerprint=fingerprint,
             namespace=namespace,
             **fields,  # type: ignore[arg-type]  # the other fields that are given are texts
         )
 
-    def described(self) -> FoundRule:
+    def describe(self) -> FoundRule:
+        """Return the rule as it appears in a report."""
         return FoundRule(self.id, self.severity, self.summary, self.why, self.fix, self.source)
 
 
-class Judgement(Unread):
-    """The fields of a Section that say what was found, and whether it is sound."""
+class SectionVerdict(Unread):
+    """The fields of a Section that hold its findings and verdict."""
 
     state: str
     findings: tuple[Finding, ...]
     rules: tuple[FoundRule, ...]
 
 
-def judged(rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Iterable[UnknownKind] = ()) -> Judgement:
-    """The fields of a Section that say what was found by its rules, and whether it is sound.
+def build_verdict(
+    rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Iterable[UnknownKind] = ()
+) -> SectionVerdict:
+    """Return the fields of a Section that hold its findings and verdict.
 
-    ``unknown``: what its claims lean on and was not read; what ``affects`` the verdict takes its grounds.
+    ``unknown`` lists what the section depends on and what was not read. It makes the verdict unknown if it affects it.
     """
     worst_first = sorted(findings, key=lambda finding: LEVELS.index(finding.severity))
-    missing = together([unknown])
-    spoke = {finding.rule for finding in worst_first}
+    merged_unknown = merge_unknown_kinds([unknown])
+    violated_ids = {finding.rule for finding in worst_first}
     return {
-        "state": _state(worst_first, undecided(missing)),
+        "state": _decide_state(worst_first, undecided(merged_unknown)),
         "findings": tuple(worst_first),
-        "rules": tuple(rule.described() for rule in rules if rule.id in spoke),
-        **unread(missing),
+        "rules": tuple(rule.describe() for rule in rules if rule.id in violated_ids),
+        **unknown_fields(merged_unknown),
     }
 
 
-def _state(findings: Iterable[Finding], groundless: bool) -> str:
+def _decide_state(findings: Iterable[Finding], is_undecided: bool) -> str:
+    """Return the state of a section according to its findings."""
     if any(finding.severity != NOTE for finding in findings):
         return FINDINGS
-    return UNKNOWN if groundless else SOUND
+    return UNKNOWN if is_undecided else SOUND

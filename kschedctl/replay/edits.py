@@ -1,4 +1,4 @@
-"""Which nodes are meant, and nodes with other taints, labels or none at all."""
+"""Edits of a cluster: other pods, and nodes with other taints or labels or none at all."""
 
 from __future__ import annotations
 
@@ -18,125 +18,147 @@ from kschedctl.errors import UsageError
 from kschedctl.snapshot.node_order import zone_key
 
 
-def with_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
-    """The cluster with pods put in the place of those of their (namespace, name), or taken out where it is None."""
+def change_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
+    """Return the cluster with pods replaced or added by (namespace, name), or removed if the pod is None."""
     return replace(cluster, pods=cluster.pods.apply_changes(changes))
 
 
-def added(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
-    """The cluster with these pods added, or replaced."""
-    return with_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods})
+def add_pods(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
+    """Return the cluster with these pods added; they replace pods of the same names."""
+    return change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods})
 
 
-def pods_where(cluster: Cluster, predicate: Callable[[Pod], bool], *, ended: bool = False) -> list[Pod]:
-    """The pods for which a predicate holds that asks for neither name, node nor times; ``ended`` ones on demand."""
+def select_pods(cluster: Cluster, predicate: Callable[[Pod], bool], *, include_ended: bool = False) -> list[Pod]:
+    """Return the pods for which a predicate holds. It may not read names, nodes or times.
 
-    def wanted(pod: Pod) -> bool:
-        return (ended or not pod.terminated) and predicate(pod)
+    Pods that have ended are only included if ``include_ended`` is set.
+    """
 
-    return [cluster.pods[row] for row in cluster.pods.find_rows(wanted).tolist()]
+    def matches(pod: Pod) -> bool:
+        """Return whether the pod is selected."""
+        return (include_ended or not pod.terminated) and predicate(pod)
 
-
-def with_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Cluster:
-    """The cluster with every node changed, or left out where the change is None."""
-    changed = map(change, cluster.nodes)
-    return replace(cluster, nodes=tuple(node for node in changed if node is not None))
+    return [cluster.pods[row] for row in cluster.pods.find_rows(matches).tolist()]
 
 
-def is_made_again(pod: Pod) -> bool:
-    """Whether somebody makes the pod anew once it is gone: not a bare or a static one, nor one that is deleted."""
+def change_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Cluster:
+    """Return the cluster with every node changed by ``change``, or removed if that returns None."""
+    nodes = map(change, cluster.nodes)
+    return replace(cluster, nodes=tuple(node for node in nodes if node is not None))
+
+
+def is_recreated(pod: Pod) -> bool:
+    """Return whether a controller recreates the pod once it is gone.
+
+    Bare pods, static pods and pods that are being deleted are not recreated.
+    """
     return find_owner(pod).kind not in ("Node", "Pod") and pod.metadata.deletion_timestamp is None
 
 
-def returns(pod: Pod) -> bool:
-    """Whether somebody makes the pod anew once its node is gone: not a DaemonSet's pod, which belongs to the node."""
-    return is_made_again(pod) and find_owner(pod).kind != "DaemonSet"
+def is_recreated_elsewhere(pod: Pod) -> bool:
+    """Return whether a controller recreates the pod once its node is gone, unlike a DaemonSet's pod."""
+    return is_recreated(pod) and find_owner(pod).kind != "DaemonSet"
 
 
 def pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
-    """The pods that run on these nodes."""
+    """Return the pods that run on these nodes."""
     pods, names = cluster.pods, frozenset(nodes)
-    chosen = np.array([name in names for name in pods.node.values], np.bool_)[pods.node.codes]
-    return [pod for row in np.flatnonzero(chosen).tolist() if not (pod := pods[row]).terminated]
+    is_on_nodes = np.array([name in names for name in pods.node.values], np.bool_)[pods.node.codes]
+    return [pod for row in np.flatnonzero(is_on_nodes).tolist() if not (pod := pods[row]).terminated]
 
 
-_NAMED = re.compile(r"^(nodes?|no)/")
+_NODE_PREFIX = re.compile(r"^(nodes?|no)/")
 
 
 def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") -> list[str]:
-    """The nodes of these names, ``node/n1`` too, or with such labels. Raises UsageError when there is no such node."""
-    names = [_NAMED.sub("", name) for name in names]
-    known = {node.metadata.name: node for node in cluster.nodes}
+    """Return the nodes with these names, such as ``n1`` or ``node/n1``, or with these labels.
+
+    Raises UsageError if there is no such node.
+    """
+    names = [_NODE_PREFIX.sub("", name) for name in names]
+    nodes_by_name = {node.metadata.name: node for node in cluster.nodes}
     for name in names:
-        if name not in known:
-            near = get_close_matches(name, known)
-            raise UsageError(f'node "{name}" not found', hint=f"did you mean {' or '.join(near)}?" if near else "")
+        if name not in nodes_by_name:
+            similar = get_close_matches(name, nodes_by_name)
+            raise UsageError(
+                f'node "{name}" not found', hint=f"did you mean {' or '.join(similar)}?" if similar else ""
+            )
     nodes = list(dict.fromkeys(names))
     if selector:
-        wanted = parse_selector(selector)
-        nodes += [name for name, node in known.items() if wanted.matches(node.metadata.labels) and name not in nodes]
+        label_selector = parse_selector(selector)
+        nodes += [
+            name
+            for name, node in nodes_by_name.items()
+            if label_selector.matches(node.metadata.labels) and name not in nodes
+        ]
     if not nodes:
         raise UsageError(f'no node has labels "{selector}"' if selector else "no node is named")
     return nodes
 
 
-def zone_of(node: Node) -> str:
-    """The node's zone, empty for none."""
+def get_zone(node: Node) -> str:
+    """Return the node's zone, or an empty string."""
     return zone_key(node)[1]
 
 
-def by_group(cluster: Cluster, group: Callable[[Node], str]) -> dict[str, list[str]]:
-    """Zone, pool or whatever ``group`` tells -> its nodes; nodes without one are left out."""
+def group_nodes(cluster: Cluster, get_group: Callable[[Node], str]) -> dict[str, list[str]]:
+    """Return node names by zone, pool or whatever ``get_group`` returns; nodes without a group are left out."""
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
-        if name := group(node):
+        if name := get_group(node):
             groups.setdefault(name, []).append(node.metadata.name)
     return dict(sorted(groups.items()))
 
 
-def changed(cluster: Cluster, names: Collection[str], change: Callable[[Node], Node]) -> Cluster:
-    """The cluster with these nodes changed."""
-    chosen = frozenset(names)
-    return with_nodes(cluster, lambda node: change(node) if node.metadata.name in chosen else node)
+def change_named_nodes(cluster: Cluster, names: Collection[str], change: Callable[[Node], Node]) -> Cluster:
+    """Return the cluster with these nodes changed."""
+    name_set = frozenset(names)
+    return change_nodes(cluster, lambda node: change(node) if node.metadata.name in name_set else node)
 
 
-def cordoned(cluster: Cluster, names: Collection[str]) -> Cluster:
-    """The cluster with nodes that take no more pods."""
-    return changed(cluster, names, cordoned_node)
+def cordon(cluster: Cluster, names: Collection[str]) -> Cluster:
+    """Return the cluster with these nodes cordoned."""
+    return change_named_nodes(cluster, names, cordon_node)
 
 
-def cordoned_node(node: Node) -> Node:
-    """The node, which takes no more pods."""
-    return _tainted(_schedulable(node, False), [UNSCHEDULABLE_TAINT], [])
+def cordon_node(node: Node) -> Node:
+    """Return the node as it is when it is cordoned."""
+    return _change_taints(_with_schedulable(node, False), [UNSCHEDULABLE_TAINT], [])
 
 
-def uncordoned(cluster: Cluster, names: Collection[str]) -> Cluster:
-    """The cluster with nodes that take pods again."""
-    return changed(cluster, names, lambda node: _tainted(_schedulable(node, True), [], [UNSCHEDULABLE_TAINT]))
+def uncordon(cluster: Cluster, names: Collection[str]) -> Cluster:
+    """Return the cluster with these nodes uncordoned."""
+    return change_named_nodes(
+        cluster, names, lambda node: _change_taints(_with_schedulable(node, True), [], [UNSCHEDULABLE_TAINT])
+    )
 
 
-def tainted(cluster: Cluster, names: Collection[str], taints: Iterable[Taint], removed: Iterable[Taint]) -> Cluster:
-    """Taints added to these nodes, and others taken off; an empty effect takes off those of any."""
-    added, gone = list(taints), list(removed)
-    return changed(cluster, names, lambda node: _tainted(node, added, gone))
+def taint(cluster: Cluster, names: Collection[str], taints: Iterable[Taint], removed: Iterable[Taint]) -> Cluster:
+    """Return the cluster with taints added to and removed from these nodes.
+
+    A removed taint with an empty effect stands for all effects.
+    """
+    added_taints, removed_taints = list(taints), list(removed)
+    return change_named_nodes(cluster, names, lambda node: _change_taints(node, added_taints, removed_taints))
 
 
-def labelled(cluster: Cluster, names: Collection[str], labels: Mapping[str, str | None]) -> Cluster:
-    """Labels set on these nodes, or taken off where the value is None."""
+def set_labels(cluster: Cluster, names: Collection[str], labels: Mapping[str, str | None]) -> Cluster:
+    """Return the cluster with labels set on these nodes, or removed if the value is None."""
 
     def change(node: Node) -> Node:
         changed = {key: value for key, value in {**node.metadata.labels, **labels}.items() if value is not None}
         return replace(node, metadata=replace(node.metadata, labels=changed))
 
-    return changed(cluster, names, change)
+    return change_named_nodes(cluster, names, change)
 
 
-def _schedulable(node: Node, schedulable: bool) -> Node:
+def _with_schedulable(node: Node, schedulable: bool) -> Node:
+    """Return the node with spec.unschedulable set or unset."""
     return replace(node, spec=replace(node.spec, unschedulable=not schedulable))
 
 
-def _tainted(node: Node, added: Sequence[Taint], gone: Sequence[Taint]) -> Node:
-    """The node with taints added and removed; of two with one key and effect the later counts."""
-    kept = [t for t in node.spec.taints if not any(t.key == g.key and g.effect in ("", t.effect) for g in gone)]
+def _change_taints(node: Node, added: Sequence[Taint], removed: Sequence[Taint]) -> Node:
+    """Return the node with taints removed and then added. Of two with one key and effect the later counts."""
+    kept = [t for t in node.spec.taints if not any(t.key == g.key and g.effect in ("", t.effect) for g in removed)]
     taints = {(t.key, t.effect): t for t in (*kept, *added)}
     return replace(node, spec=replace(node.spec, taints=tuple(taints.values())))

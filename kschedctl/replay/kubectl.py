@@ -1,4 +1,4 @@
-"""Lines for an operator's shell: objects that are made, deleted or changed. Names are quoted, as they are untrusted."""
+"""kubectl commands for fixes. Names are untrusted and therefore quoted."""
 
 from __future__ import annotations
 
@@ -10,130 +10,139 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import Operation, merge_patch, plain
+from kschedctl.replay.patches import Operation, build_json_merge_patch, to_document
 
-SHORT = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
+SHORT_NAMES = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-GIVEN_BY_THE_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences")
-NOT_COPIED = ("annotations", "creationTimestamp", "resourceVersion", "uid")
+SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences")
+FIELDS_NOT_COPIED = ("annotations", "creationTimestamp", "resourceVersion", "uid")
 
 
-def run(*words: str) -> str:
-    """A command of these words, each quoted where a shell would read more into it.
+def render_command(*words: str) -> str:
+    """Return the kubectl command with these words, quoted for a shell.
 
-    >>> run("uncordon", "n1; reboot")
+    >>> render_command("uncordon", "n1; reboot")
     "kubectl uncordon 'n1; reboot'"
     """
     return f"kubectl {' '.join(map(quote, words))}"
 
 
-def manifest(key: ObjectKey, obj: Struct, more: JsonObject | None = None) -> JsonObject:
-    """What is applied to get the object: less its status and what the server gives; ``more`` fields of its spec."""
-    document = plain(obj)
+def build_manifest(key: ObjectKey, obj: Struct, extra_spec: JsonObject | None = None) -> JsonObject:
+    """Build the manifest that creates the object: without status and without fields that the server sets.
+
+    ``extra_spec`` are additional fields of its spec.
+    """
+    document = to_document(obj)
     document.pop("status", None)
-    meta = {name: value for name, value in object_at(document, "metadata").items() if name not in GIVEN_BY_THE_SERVER}
-    if LAST_APPLIED in object_at(meta, "annotations"):
-        meta["annotations"] = {k: v for k, v in object_at(meta, "annotations").items() if k != LAST_APPLIED}
-    spec = {"spec": {**object_at(document, "spec"), **more}} if more else {}
-    return {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind, **document, "metadata": meta, **spec}
+    metadata = {name: value for name, value in object_at(document, "metadata").items() if name not in SERVER_FIELDS}
+    if LAST_APPLIED in object_at(metadata, "annotations"):
+        metadata["annotations"] = {k: v for k, v in object_at(metadata, "annotations").items() if k != LAST_APPLIED}
+    spec = {"spec": {**object_at(document, "spec"), **extra_spec}} if extra_spec else {}
+    return {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind, **document, "metadata": metadata, **spec}
 
 
-def apply(document: JsonObject) -> str:
-    """In one line, of JSON that is quoted."""
+def render_apply(document: JsonObject) -> str:
+    """Return the command that applies a manifest, as quoted JSON in one line."""
     return f"printf %s {quote(json.dumps(document))} | kubectl apply -f -"
 
 
-def replaced(key: ObjectKey, after: Struct) -> str:
-    """Return the command that deletes the object, if it is still there, and creates it in this form.
+def render_forced_replace(key: ObjectKey, after: Struct) -> str:
+    """Return the command that deletes the object if it exists, and creates it in this form.
 
-    Unlike ``recreated`` it does not read the object from the cluster, so it may follow a deletion and may be repeated.
+    Unlike `render_recreate` it does not read the object from the cluster, so it may follow a deletion and may be
+    repeated.
     """
-    return f"printf %s {quote(json.dumps(manifest(key, after)))} | kubectl replace --force -f -"
+    return f"printf %s {quote(json.dumps(build_manifest(key, after)))} | kubectl replace --force -f -"
 
 
-def delete(key: ObjectKey) -> str:
-    return run("delete", *named(key))
+def render_delete(key: ObjectKey) -> str:
+    """Return the command that deletes the object."""
+    return render_command("delete", *object_arguments(key))
 
 
-def evict(pod: Pod) -> str:
-    """Return the command that evicts the pod by the Eviction API, which respects PDBs, as a deletion does not."""
+def render_eviction(pod: Pod) -> str:
+    """Return the command that evicts the pod by the Eviction API, which respects PDBs, unlike a deletion."""
     meta = pod.metadata
     name = {"name": meta.name, "namespace": meta.namespace}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name}
     path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/eviction"
-    return f"printf %s {quote(json.dumps(eviction))} | {run('create', '--raw', path, '-f', '-')}"
+    return f"printf %s {quote(json.dumps(eviction))} | {render_command('create', '--raw', path, '-f', '-')}"
 
 
-def gone(pod: Pod) -> str:
-    """Return the command that waits until the pod is gone, for as long as pods are commonly given to end."""
+def render_wait_until_gone(pod: Pod) -> str:
+    """Return the command that waits until the pod is gone, for five minutes at most."""
     meta = pod.metadata
-    return run("wait", "-n", meta.namespace, "--for=delete", f"pod/{meta.name}", "--timeout=5m")
+    return render_command("wait", "-n", meta.namespace, "--for=delete", f"pod/{meta.name}", "--timeout=5m")
 
 
-def patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:
-    """A merge patch, or the operations of a JSON patch."""
-    sort = "json" if isinstance(change, list) else "merge"
-    return run("patch", *named(key), f"--type={sort}", "-p", json.dumps(change))
+def render_patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:
+    """Return the command that applies a merge patch, or the operations of a JSON patch."""
+    patch_type = "json" if isinstance(change, list) else "merge"
+    return render_command("patch", *object_arguments(key), f"--type={patch_type}", "-p", json.dumps(change))
 
 
-def compact(document: JsonObject) -> str:
-    """JSON without blanks."""
+def compact_json(document: JsonObject) -> str:
+    """Return the document as JSON without blanks."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def anew(key: ObjectKey, change: JsonObject, sort: str = "merge") -> str:
-    """The object as it is in the cluster, with all that nobody read, deleted and created with a patch applied."""
-    return f"{_patched(key, change, sort) if change else _as_it_is(key)} | kubectl replace --force -f -"
+def render_recreate_with_patch(key: ObjectKey, change: JsonObject, patch_type: str = "merge") -> str:
+    """Return the command that deletes the object and creates it as it is in the cluster, with a patch applied."""
+    read = _render_client_patch(key, change, patch_type) if change else _render_get(key)
+    return f"{read} | kubectl replace --force -f -"
 
 
-def recreated(key: ObjectKey, before: Struct, after: Struct) -> str:
-    """The object deleted and created in another form."""
-    return anew(key, merged(before, after))
+def render_recreate(key: ObjectKey, before: Struct, after: Struct) -> str:
+    """Return the command that deletes the object and creates it in another form."""
+    return render_recreate_with_patch(key, build_merge_patch(before, after))
 
 
-def merged(before: Struct, after: Struct) -> JsonObject:
-    """The merge patch from one object to the other: of what people write."""
-    old, new = (plain(obj) for obj in (before, after))
-    for document in (old, new):
+def build_merge_patch(before: Struct, after: Struct) -> JsonObject:
+    """Build the merge patch from one object to another, without status and server fields."""
+    old_document, new_document = (to_document(obj) for obj in (before, after))
+    for document in (old_document, new_document):
         document.pop("status", None)
         document["metadata"] = {name: object_at(document, "metadata", name) for name in ("annotations", "labels")}
-    return object_at(merge_patch(old, new))
+    return object_at(build_json_merge_patch(old_document, new_document))
 
 
-def copied(key: ObjectKey, name: str) -> str:
-    """Another object of that name, like the one that is there, less its annotations."""
-    return f"{_patched(key, {'metadata': {'name': name, **dict.fromkeys(NOT_COPIED)}}, 'merge')} | kubectl create -f -"
+def render_copy(key: ObjectKey, name: str) -> str:
+    """Return the command that creates another object like this one, without its annotations."""
+    change = {"metadata": {"name": name, **dict.fromkeys(FIELDS_NOT_COPIED)}}
+    return f"{_render_client_patch(key, change, 'merge')} | kubectl create -f -"
 
 
-def _patched(key: ObjectKey, change: JsonObject, sort: str) -> str:
-    """Only kubectl applies the patch: the API server gets the result as a new object."""
-    how = (f"--type={sort}", "-p", compact(change))
-    return run("patch", *named(key), *how, "--dry-run=client", "-o", "json")
+def _render_client_patch(key: ObjectKey, change: JsonObject, patch_type: str) -> str:
+    """Return the command that prints the object with a patch applied by kubectl alone."""
+    options = (f"--type={patch_type}", "-p", compact_json(change))
+    return render_command("patch", *object_arguments(key), *options, "--dry-run=client", "-o", "json")
 
 
-def _as_it_is(key: ObjectKey) -> str:
-    return run("get", *named(key), "-o", "json")
+def _render_get(key: ObjectKey) -> str:
+    """Return the command that prints the object as JSON."""
+    return render_command("get", *object_arguments(key), "-o", "json")
 
 
-def annotate(key: ObjectKey, annotation: str) -> str:
-    """``annotation``: ``KEY=VALUE``, or ``KEY-`` to remove it."""
-    return run("annotate", *named(key), annotation)
+def render_annotate(key: ObjectKey, annotation: str) -> str:
+    """Return the command that sets an annotation ``KEY=VALUE`` or removes it with ``KEY-``."""
+    return render_command("annotate", *object_arguments(key), annotation)
 
 
-def named(key: ObjectKey) -> tuple[str, ...]:
-    """How a command is told which object it is about."""
+def object_arguments(key: ObjectKey) -> tuple[str, ...]:
+    """Return the arguments by which kubectl identifies the object."""
     namespace = ("-n", key.namespace) if key.namespace else ()
-    return (SHORT.get(key.kind, key.kind.lower()), *namespace, key.name)
+    return (SHORT_NAMES.get(key.kind, key.kind.lower()), *namespace, key.name)
 
 
-def one_fewer(pod: Pod, owner: Owner, left: int) -> tuple[str, ...]:
-    """The workload with so many replicas left, of which the pod is none: a StatefulSet gives up the last by itself.
+def render_scale_down(pod: Pod, owner: Owner, replicas: int) -> tuple[str, ...]:
+    """Return the commands that scale a workload to ``replicas`` so that this pod is removed.
 
+    A StatefulSet removes its last pod by itself; other workloads remove the pod with the lowest deletion cost.
     Reference: Pod deletion cost, in ReplicaSet (k8s.io/docs).
     """
-    scale = run("scale", owner.kind.lower(), "-n", owner.namespace, owner.name, f"--replicas={left}")
+    scale = render_command("scale", owner.kind.lower(), "-n", owner.namespace, owner.name, f"--replicas={replicas}")
     if owner.kind == "StatefulSet":
         return (scale,)
-    cost = run("annotate", *named(ObjectKey.of(pod)), f"{DELETION_COST}=-1000", "--overwrite")
+    cost = render_command("annotate", *object_arguments(ObjectKey.of(pod)), f"{DELETION_COST}=-1000", "--overwrite")
     return (cost, scale)

@@ -1,4 +1,4 @@
-"""Claims of pods whose StorageClass does not exist, which kube-scheduler's message does not name."""
+"""Claims of pods with a StorageClass that does not exist, which kube-scheduler's message does not name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from kschedctl.cluster import Cluster
 
 
 class MissingStorageClass(NamedTuple):
-    """A StorageClass that does not exist, and the claim (``namespace/name``) that names it."""
+    """A StorageClass that does not exist and a claim that names it."""
 
     name: str
     claim: str
+    """``namespace/name``."""
 
 
 class MissingStorageClasses:
@@ -31,7 +32,7 @@ class MissingStorageClasses:
             }
 
     def find(self, pod: Pod) -> MissingStorageClass | None:
-        """Return the first StorageClass that a claim of the pod names in vain, None if there is none."""
+        """Return the first missing StorageClass that a claim of the pod names, or None."""
         for volume in pod.spec.volumes if self._claims else ():
             if volume.persistent_volume_claim is not None:
                 name = volume.persistent_volume_claim.claim_name
@@ -45,13 +46,13 @@ class MissingStorageClasses:
         return None
 
     def explain(self, pod: Pod) -> str:
-        """Return a sentence about the missing StorageClass of the pod, an empty string if there is none."""
+        """Return a sentence about the missing StorageClass of the pod, or an empty string."""
         missing = self.find(pod)
         if missing is None:
             return ""
         return f"StorageClass {missing.name} does not exist, so claim {missing.claim} gets no volume"
 
     def _lacks_class(self, claim: PersistentVolumeClaim) -> bool:
-        """Return whether nothing provisions the claim. Volumes made by hand may be of a class that has no object."""
+        """Return whether nothing provisions the claim. Volumes made by hand may have a class without an object."""
         name = claim.spec.storage_class_name
         return bool(name) and not claim.spec.volume_name and name not in self._existing and name not in self._of_volumes

@@ -1,4 +1,4 @@
-"""The eviction of all pods of cordoned nodes, as part of several answers."""
+"""The drain of cordoned nodes: their pods are evicted and placed elsewhere."""
 
 from __future__ import annotations
 
@@ -10,173 +10,179 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.return_order import order_of_return
-from kschedctl.replay.settling import come_back
+from kschedctl.replay.return_order import shuffle_returns
+from kschedctl.replay.settling import recreate_gone
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 
-STAYING = ("DaemonSet", "Node")
+KINDS_NOT_EVICTED = ("DaemonSet", "Node")
 
 
-def moved_pods(draining: Draining) -> Iterator[MovedPod]:
-    """The evicted pods that have another node now."""
-    pods, names = draining.simulation.view.pods.objects, draining.simulation.view.nodes.names
-    returned = set(draining.returned())
-    for position, outcome in draining.outcomes.items():
+def report_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
+    """Yield the evicted pods that have another node now."""
+    pods, names = drain.simulation.view.pods.objects, drain.simulation.view.nodes.names
+    returned = set(drain.find_returned())
+    for position, outcome in drain.outcomes.items():
         if outcome.row >= 0 and position not in returned:
             pod = pods[position]
             yield MovedPod(pod.key, str(find_owner(pod)), pod.spec.node_name, names[outcome.row], outcome.tied)
 
 
 @dataclass
-class Draining:
-    """The eviction of what is on some nodes of a simulation in which they are cordoned. Pods are positions.
-
-    ``outcomes``: what became of the successors of the pods that were evicted, also of those that ``preempting`` ones
-    drove away. ``abreast``: evictions go on side by side, and it decides the order in which successors come; without it
-    one pod goes after the other. ``refused``: pods whose successors the API server does not create, and its words
-    (only with ``admissions``). ``evictions``: the budgets, where they are known.
-    """
+class NodeDrain:
+    """The drain of some nodes of a simulation in which they are cordoned, with pods as positions."""
 
     simulation: Simulation
     nodes: Sequence[str]
-    abreast: Random | None = None
+    """Names of the drained nodes."""
+    random: Random | None = None
+    """Decides the order of evictions and returns if they go on side by side; without it pods go one by one."""
     admissions: Admissions | None = None
-    refused: dict[Position, Sequence[str]] = field(default_factory=dict)
+    """Admission of successors; None to admit all."""
+    denied: dict[Position, Sequence[str]] = field(default_factory=dict)
+    """Pods whose successors are denied, and the messages."""
     evictable: dict[Position, None] = field(default_factory=dict)
+    """Pods that are still to be evicted."""
     lost: list[Position] = field(default_factory=list)
-    staying: int = 0
+    """Evicted pods that no controller recreates."""
+    staying_count: int = 0
+    """How many pods of DaemonSets and static pods stay."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
-    preempting: list[Outcome] = field(default_factory=list)
+    """Outcomes of the successors, also of pods that preemption displaced."""
+    preemptions: list[Outcome] = field(default_factory=list)
+    """Outcomes of successors that preempted other pods."""
     evictions: Evictions | None = None
+    """The budgets, if the caller has them already."""
 
     def __post_init__(self) -> None:
         view = self.simulation.view
         self._evictions = self.evictions or Evictions(self.simulation)
         for name in self.nodes:
             for position in view.pods_on(view.nodes.index[name]):
-                if find_owner(view.pods.objects[position]).kind in STAYING:
-                    self.staying += 1
+                if find_owner(view.pods.objects[position]).kind in KINDS_NOT_EVICTED:
+                    self.staying_count += 1
                 else:
                     self.evictable[position] = None
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
-        """What may be evicted is up to the budgets, where there is something to evict."""
-        asked = self.evictable or self.outcomes or self.lost
-        return (Dependency("PodDisruptionBudget", Effect.EITHER),) if asked else ()
+        """Return the dependency on PodDisruptionBudgets, if there is something to evict."""
+        has_evictions = self.evictable or self.outcomes or self.lost
+        return (Dependency("PodDisruptionBudget", Effect.EITHER),) if has_evictions else ()
 
-    def run(self, done: Callable[[int], None] = lambda number: None) -> None:
-        """Evict what may be evicted and place it, again and again until nothing moves."""
+    def run(self, on_evicted: Callable[[int], None] = lambda number: None) -> None:
+        """Evict and place pods again and again until nothing moves. ``on_evicted`` is called for each evicted pod."""
         try:
-            while self._evict_all(done) or self._place(self._waiting()):
+            while self._evict_possible(on_evicted) or self._place_pods(self._waiting_pods()):
                 pass
         except KeyboardInterrupt:
             self.simulation.interrupted = True
         else:
-            self._settle()
+            self._run_queue()
 
-    def _settle(self) -> None:
-        """Those that wait pass the queue in the end."""
-        self.outcomes |= {outcome.position: outcome for outcome in self.simulation.run(self._waiting())}
+    def _run_queue(self) -> None:
+        """Let the pods that still wait pass the scheduling queue."""
+        self.outcomes |= {outcome.position: outcome for outcome in self.simulation.run(self._waiting_pods())}
 
-    def _waiting(self) -> list[Position]:
+    def _waiting_pods(self) -> list[Position]:
+        """Return the evicted pods that have no node."""
         return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
 
-    def _evict_all(self, done: Callable[[int], None]) -> bool:
-        """Whether one of them could be evicted."""
-        before, came = len(self.evictable), list[Position]()
-        for position in self._in_turn(self.evictable):
+    def _evict_possible(self, on_evicted: Callable[[int], None]) -> bool:
+        """Evict all pods that budgets allow to evict, place their successors, and return whether any was evicted."""
+        count_before, successors = len(self.evictable), list[Position]()
+        for position in self._order(self.evictable):
             if position in self.evictable and not self._evictions.find_denial(position):
-                came += self._evict(position)
-                if self.abreast is None:  # so that budgets recover as soon as they can
-                    self._place(came)
-                    came = []
-                done(1)
-        if came:
-            self._place(came)
-        return len(self.evictable) < before
+                successors += self._evict(position)
+                if self.random is None:  # so that budgets recover as soon as they can
+                    self._place_pods(successors)
+                    successors = []
+                on_evicted(1)
+        if successors:
+            self._place_pods(successors)
+        return len(self.evictable) < count_before
 
-    def _in_turn(self, positions: Iterable[Position]) -> list[Position]:
-        """In the order of the cluster, or one of the orders in which they may come."""
-        return list(positions) if self.abreast is None else order_of_return(self.simulation, positions, self.abreast)
+    def _order(self, positions: Iterable[Position]) -> list[Position]:
+        """Return pods in the cluster's order, or in a random order in which they may come."""
+        return list(positions) if self.random is None else shuffle_returns(self.simulation, positions, self.random)
 
-    def blocked(self) -> list[BlockedPod]:
-        """The pods that may not be evicted."""
+    def report_blocked(self) -> list[BlockedPod]:
+        """Return the pods that may not be evicted, and why."""
         pods = self.simulation.view.pods.objects
         return [
             BlockedPod(
                 pod=pods[position].key,
                 workload=str(find_owner(pods[position])),
                 node=pods[position].spec.node_name,
-                why=why,
+                why=reason,
                 budgets=self._evictions.find_budgets(position),
                 unhealthy=self._evictions.unhealthy_pods(position),
             )
             for position in self.evictable
-            if (why := self._evictions.find_denial(position))
+            if (reason := self._evictions.find_denial(position))
         ]
 
-    def returned(self) -> list[Position]:
-        """The evicted pods that have one of the drained nodes again, as they tolerate that it is cordoned."""
-        drained = {self.simulation.view.nodes.index[name] for name in self.nodes}
-        return [position for position, outcome in self.outcomes.items() if outcome.row in drained]
+    def find_returned(self) -> list[Position]:
+        """Return the evicted pods that are on a drained node again, because they tolerate the cordon."""
+        drained_rows = {self.simulation.view.nodes.index[name] for name in self.nodes}
+        return [position for position, outcome in self.outcomes.items() if outcome.row in drained_rows]
 
     def _evict(self, position: Position) -> list[Position]:
-        """One pod goes; its successor, if somebody makes one."""
+        """Evict one pod, and return its successor if there is one."""
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
         self._evictions.evict(position)
-        back = self._come_back([position])
-        if not back and position not in self.refused and pod.metadata.deletion_timestamp is None:
+        successors = self._recreate([position])
+        if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
-        return back
+        return successors
 
-    def _come_back(self, positions: Iterable[Position]) -> list[Position]:
-        """Pods that somebody recreates, as far as the API server lets them; the others stay gone."""
-        back = []
-        for position in come_back(self.simulation, positions):
+    def _recreate(self, positions: Iterable[Position]) -> list[Position]:
+        """Return the pods that controllers recreate and admission admits; the others stay gone."""
+        recreated = []
+        for position in recreate_gone(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]
-            if self.admissions and (refused := list(self.admissions.iter_denied_replacements([pod]))):
+            if self.admissions and (denied := list(self.admissions.iter_denied_replacements([pod]))):
                 self.simulation.gone.add(position)
-                self.refused[position] = refused[0][1]
+                self.denied[position] = denied[0][1]
                 self.outcomes.pop(position, None)
             else:
-                back.append(position)
-        return back
+                recreated.append(position)
+        return recreated
 
-    def not_created(self) -> list[NotCreated]:
-        """The workloads that lack pods as their successors are refused."""
+    def report_not_created(self) -> list[NotCreated]:
+        """Report the workloads that lack pods because their successors are denied."""
         pods = self.simulation.view.pods.objects
-        again = [pods[position] for position in self.outcomes]
-        refused = [(pods[position], why) for position, why in self.refused.items()]
-        return self.admissions.report_denied_replacements(again, refused) if self.admissions else []
+        recreated = [pods[position] for position in self.outcomes]
+        denied = [(pods[position], messages) for position, messages in self.denied.items()]
+        return self.admissions.report_denied_replacements(recreated, denied) if self.admissions else []
 
-    def _place(self, positions: Sequence[Position]) -> bool:
-        """Whether one of them got a node."""
-        moved = False
-        for position in self.simulation.queue(self._in_turn(positions)):
+    def _place_pods(self, positions: Sequence[Position]) -> bool:
+        """Try to place pods and return whether any of them got a node."""
+        is_any_placed = False
+        for position in self.simulation.queue(self._order(positions)):
             outcome = self._attempt(position)
             self.outcomes[position] = outcome
             if outcome.row >= 0:
-                moved = True
+                is_any_placed = True
                 self._evictions.count_recovery(position)
-                self._preempted(outcome)
-        return moved
+                self._handle_preemption(outcome)
+        return is_any_placed
 
     def _attempt(self, position: Position) -> Outcome:
+        """Try to place one pod."""
         return self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
 
-    def _preempted(self, outcome: Outcome) -> None:
-        """Evicted pods wait for another node, as far as somebody makes them anew."""
+    def _handle_preemption(self, outcome: Outcome) -> None:
+        """Let the pods that were preempted for a successor wait for another node, if they are recreated."""
         if not outcome.victims:
             return
-        self.preempting.append(outcome)
+        self.preemptions.append(outcome)
         self._evictions.change_allowed(outcome.victims, -1)
         for victim in outcome.victims:
             self.evictable.pop(victim, None)
-        for victim in self._come_back(outcome.victims):
+        for victim in self._recreate(outcome.victims):
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)

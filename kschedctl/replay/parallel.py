@@ -1,7 +1,7 @@
-"""Independent scenarios spread across local processes or over a Dask cluster, with the same results.
+"""Independent scenarios spread over local processes or a Dask cluster, with the same results.
 
-A scenario is a function of a context, which all share, and of a task. Both travel to other processes by pickle; what a
-function keeps with its context is made once in each process.
+A scenario is a function of a context, which all tasks share, and of a task. Both travel to other processes by pickle.
+What a function caches with its context is computed once in each process.
 """
 
 from __future__ import annotations
@@ -28,91 +28,99 @@ Scenario = Callable[[Context, Task], Result]
 
 
 class Progress(Protocol):
-    """Shows how far something is."""
+    """Shows the progress of a computation."""
 
-    def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Something with so many parts begins; call the result with how many more of them are done."""
+    def begin(self, title: str, total: int) -> Callable[[int], None]:
+        """Begin a computation with ``total`` parts; call the result with the number of parts that are done since."""
 
 
 class NoProgress:
-    """Shows nothing."""
+    """A progress that shows nothing."""
 
-    def begin(self, what: str, total: int) -> Callable[[int], None]:
+    def begin(self, title: str, total: int) -> Callable[[int], None]:
         return lambda done: None
 
 
-UNSEEN = NoProgress()
-PATIENCE_SECONDS = 0.5
-"""How long a worker works on for nobody."""
+NO_PROGRESS = NoProgress()
+PARENT_CHECK_SECONDS = 0.5
+"""How often a worker checks that its parent still exists."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who works: so many local ``processes``, 0 for as many as there are cores, or the Dask cluster at an address."""
+    """The workers for scenarios: local processes or a Dask cluster."""
 
     processes: int = 1
+    """0 for as many as there are cores."""
     dask: str = ""
+    """The address of a Dask scheduler, empty for local processes."""
 
 
-ALONE = Workers()
+ONE_PROCESS = Workers()
 
 
 @dataclass(frozen=True)
 class Results(Generic[Result]):
-    """In the order of the tasks; None where the user interrupted before it was there."""
+    """The results of tasks."""
 
-    found: list[Result | None]
+    by_task: list[Result | None]
+    """In the order of the tasks; None if the user interrupted before the result existed."""
 
     @property
-    def known(self) -> list[Result]:
-        return [result for result in self.found if result is not None]
+    def completed(self) -> list[Result]:
+        """Return the results that exist."""
+        return [result for result in self.by_task if result is not None]
 
     @property
     def interrupted(self) -> bool:
-        return len(self.known) < len(self.found)
+        """Return whether results are missing."""
+        return len(self.completed) < len(self.by_task)
 
 
 def run_all(
     scenario: Scenario[Context, Task, Result],
     context: Context,
     tasks: Sequence[Task],
-    workers: Workers = ALONE,
-    done: Callable[[int], None] = lambda number: None,
+    workers: Workers = ONE_PROCESS,
+    on_done: Callable[[int], None] = lambda number: None,
 ) -> Results[Result]:
-    """Every task's result. Raises UsageError where there is no such Dask cluster, ClusterError where it is lost."""
-    answers: list[Result | None] = [None] * len(tasks)
+    """Run a scenario for every task. Raises UsageError if there is no such Dask cluster, ClusterError if it is lost."""
+    collected: list[Result | None] = [None] * len(tasks)
     processes = min(workers.processes or os.cpu_count() or 1, len(tasks))
     if workers.dask:
-        results = _on_dask(scenario, context, tasks, workers.dask)
+        results = _run_on_dask(scenario, context, tasks, workers.dask)
     elif processes > 1:
-        results = _on_processes(scenario, context, tasks, processes)
+        results = _run_on_processes(scenario, context, tasks, processes)
     else:
-        results = _here_and_now(scenario, context, tasks)
+        results = _run_here(scenario, context, tasks)
     try:
         for i, result in results:
-            answers[i] = result
-            done(1)
+            collected[i] = result
+            on_done(1)
     except KeyboardInterrupt:
         results.close()
-    return Results(answers)
+    return Results(collected)
 
 
-def _here_and_now(
+def _run_here(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task]
 ) -> Generator[tuple[int, Result], None, None]:
+    """Yield each task's number and result, computed in this process."""
     for i, task in enumerate(tasks):
         yield i, scenario(context, task)
 
 
 @dataclass(frozen=True)
-class Crew(Generic[Task, Result]):
-    """Who works off tasks in rounds, ``size`` at once; what they keep with the context stays from round to round."""
+class WorkerPool(Generic[Task, Result]):
+    """Workers that run tasks in rounds and keep caches from round to round."""
 
     size: int
+    """How many tasks run at once."""
     submit: Callable[[Task], Any]
+    """Submits a task and returns its future."""
 
-    def results(self, tasks: Sequence[Task]) -> Iterator[Result]:
-        """In the order of the tasks; those that nobody waits for any more are not begun, if possible."""
+    def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
+        """Yield results in the order of the tasks. Tasks that are no longer needed are cancelled if possible."""
         futures = [self.submit(task) for task in tasks]
         try:
             for future in futures:
@@ -123,49 +131,51 @@ class Crew(Generic[Task, Result]):
 
 
 @contextmanager
-def crew(
+def open_worker_pool(
     scenario: Scenario[Context, Task, Result], context: Context, workers: Workers
-) -> Iterator[Crew[Task, Result] | None]:
-    """Those who work side by side; None for nobody but this process. Raises as ``run_all`` does."""
+) -> Iterator[WorkerPool[Task, Result] | None]:
+    """Open a pool of workers; yield None if only this process works. Raises as `run_all` does."""
     processes = workers.processes or os.cpu_count() or 1
     if workers.dask:
-        with _dask(scenario, context, workers.dask) as (submit, client, _):
-            yield Crew(max(sum(client.nthreads().values()), 1), submit)
+        with _open_dask(scenario, context, workers.dask) as (submit, client, _):
+            yield WorkerPool(max(sum(client.nthreads().values()), 1), submit)
     elif processes > 1:
-        with _processes(scenario, context, processes) as submit:
-            yield Crew(processes, submit)
+        with _open_processes(scenario, context, processes) as submit:
+            yield WorkerPool(processes, submit)
     else:
         yield None
 
 
 # -- local processes ----------------------------------------------------------------------------------------------
 
-_here: dict[str, Any] = {}
+_process_state: dict[str, Any] = {}
+"""The scenario and the context of this worker process."""
 
 
-def _on_processes(
+def _run_on_processes(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], processes: int
 ) -> Generator[tuple[int, Result], None, None]:
-    with _processes(scenario, context, processes) as submit:
+    """Yield task numbers and results from local processes, as they complete."""
+    with _open_processes(scenario, context, processes) as submit:
         futures: dict[Future[Result], int] = {submit(task): i for i, task in enumerate(tasks)}
         for future in as_completed(futures):
             yield futures[future], future.result()
 
 
 @contextmanager
-def _processes(
+def _open_processes(
     scenario: Scenario[Context, Task, Result], context: Context, processes: int
 ) -> Iterator[Callable[[Task], Future[Result]]]:
-    """What submits a task to one of the processes."""
+    """Open local worker processes and yield a function that submits a task to them."""
     import multiprocessing  # noqa: PLC0415 - most questions are answered by this process alone
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
 
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context(method), initializer=_enter, initargs=(scenario, context)
+        processes, multiprocessing.get_context(method), initializer=_initialize_worker, initargs=(scenario, context)
     )
     try:
-        yield lambda task: pool.submit(_run, task)
+        yield lambda task: pool.submit(_run_task, task)
     except BaseException:
         for worker in multiprocessing.active_children():  # else the program ends only when they do
             worker.terminate()
@@ -174,45 +184,48 @@ def _processes(
         pool.shutdown(cancel_futures=True)  # in full: what is left of it would fail while the program ends
 
 
-def _enter(scenario: Scenario[Any, Any, Any], context: object) -> None:
+def _initialize_worker(scenario: Scenario[Any, Any, Any], context: object) -> None:
+    """Prepare a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # `watch` has a handler of its own
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _here.update(scenario=scenario, context=context)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    _process_state.update(scenario=scenario, context=context)
 
 
-def _end_with_parent() -> None:
-    """A parent that a signal ends, SIGTERM or SIGKILL, has no time to end the others."""
+def _exit_with_parent() -> None:
+    """Exit when the parent is gone, as a parent that is killed by a signal cannot end its workers."""
     import multiprocessing  # noqa: PLC0415
 
     parent = multiprocessing.parent_process()
     if parent is not None:
         while os.getppid() == parent.pid:
-            time.sleep(PATIENCE_SECONDS)
+            time.sleep(PARENT_CHECK_SECONDS)
         os._exit(1)
 
 
-def _run(task: object) -> Any:
-    return _here["scenario"](_here["context"], task)
+def _run_task(task: object) -> Any:
+    """Run a task in a worker process."""
+    return _process_state["scenario"](_process_state["context"], task)
 
 
 # -- Dask ---------------------------------------------------------------------------------------------------------
 
 
-def _on_dask(
+def _run_on_dask(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], address: str
 ) -> Generator[tuple[int, Result], None, None]:
-    with _dask(scenario, context, address) as (submit, client, completed):
+    """Yield task numbers and results from a Dask cluster, as they complete."""
+    with _open_dask(scenario, context, address) as (submit, client, completed):
         futures = {submit(task): i for i, task in enumerate(tasks)}
         for future in completed(futures, loop=client.loop):
             yield futures[future], future.result()
 
 
 @contextmanager
-def _dask(
+def _open_dask(
     scenario: Scenario[Context, Task, Result], context: Context, address: str
 ) -> Iterator[tuple[Callable[[Task], Any], Any, Callable[..., Any]]]:
-    """What submits a task to the cluster, its client, and how to wait for what was submitted."""
+    """Connect to a Dask cluster; yield a function that submits a task, the client, and Dask's ``as_completed``."""
     try:
         distributed: Any = import_module("distributed")  # an extra
     except ImportError:
@@ -221,20 +234,22 @@ def _dask(
         client = distributed.Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
         raise UsageError(f"no Dask scheduler answers: {error}", where=f"--dask {address}") from None
-    with client, _silent("distributed"):  # what it has to say is in the errors
+    with client, _silence_logger("distributed"):  # what it has to say is in the errors
         try:
             shared = client.scatter(context, broadcast=True, hash=False)
-            yield partial(_submit, client, scenario, shared), client, distributed.as_completed
+            yield partial(_submit_to_dask, client, scenario, shared), client, distributed.as_completed
         except (CancelledError, OSError):  # of its connections: scenarios read and write nothing
             raise ClusterError("the Dask scheduler is gone", where=f"--dask {address}") from None
 
 
-def _submit(client: Any, scenario: Scenario[Any, Task, Any], shared: object, task: Task) -> Any:
+def _submit_to_dask(client: Any, scenario: Scenario[Any, Task, Any], shared: object, task: Task) -> Any:
+    """Submit a task to the Dask cluster."""
     return client.submit(scenario, shared, task, pure=False)
 
 
 @contextmanager
-def _silent(name: str) -> Iterator[None]:
+def _silence_logger(name: str) -> Iterator[None]:
+    """Silence a logger, whose messages are part of the errors raised."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.reports.document import Document
 
-EXTENDERS_GOT = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
+EXTENDER_INPUT_NOTE = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
 
 
 class StatusReport(Document, frozen=True):

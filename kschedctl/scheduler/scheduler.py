@@ -25,11 +25,11 @@ from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
 from kschedctl.scheduler.event_handling.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
 from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
-from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, not_asked, unknowns
-from kschedctl.scheduler.framework.extension_points import points_by_methods
+from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_not_asked, find_unknowns
+from kschedctl.scheduler.framework.extension_points import find_extension_points
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.kinds_read import kinds_of, needless
-from kschedctl.scheduler.framework.noted_changes import NotedChange, noted
+from kschedctl.scheduler.framework.kinds_read import find_needless_kinds, list_kinds_read
+from kschedctl.scheduler.framework.noted_changes import NotedChange, find_noted_unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree_of
 from kschedctl.snapshot.fork import Fork
@@ -74,7 +74,7 @@ class Framework:
 
     def _missing_points(self) -> Iterator[str]:
         """Where plugins of other packages run that are replayed elsewhere: ``name at point``."""
-        others = {name: points_by_methods(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()}
+        others = {name: find_extension_points(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()}
         for point, names in self.profile.plugins.items():
             if point not in WITHOUT_ANSWER:
                 yield from (f"{name} at {point}" for name in names if name in others and point not in others[name])
@@ -108,7 +108,7 @@ class Framework:
         other._less, other._at = {}, {}
         return other
 
-    def at(self, point: str) -> list[Plugin]:
+    def plugins_at(self, point: str) -> list[Plugin]:
         """The plugins of an extension point in order; not to be changed."""
         plugins = self._at.get(point)
         if plugins is None:
@@ -119,7 +119,7 @@ class Framework:
     @property
     def refusing_plugins(self) -> tuple[Plugin, ...]:
         """The plugins that can refuse a pod, each once."""
-        return tuple({plugin.name: plugin for point in REFUSING_POINTS for plugin in self.at(point)}.values())
+        return tuple({plugin.name: plugin for point in REFUSING_POINTS for plugin in self.plugins_at(point)}.values())
 
 
 class Scheduler:
@@ -156,11 +156,13 @@ class Scheduler:
 
     def kinds_read(self) -> tuple[str, ...]:
         """The kinds of objects that the plugins of its profiles look at."""
-        return kinds_of((self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates)
+        return list_kinds_read(
+            (self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates
+        )
 
     def needless(self, specs: Iterable[PodSpec]) -> dict[str, str]:
         """The kinds that no answer about a cluster of these pods can lean on, and why."""
-        return needless(self._declared.values(), specs)
+        return find_needless_kinds(self._declared.values(), specs)
 
     @cached_property
     def view(self) -> Fork:
@@ -171,7 +173,7 @@ class Scheduler:
     def _held_back(self, info: PodInfo, view: Fork) -> bool:
         """Whether a PreEnqueue plugin of the profile that serves a pod refuses it."""
         framework = self.framework(info.spec.scheduler_name)
-        plugins = framework.at("preEnqueue") if framework else ()
+        plugins = framework.plugins_at("preEnqueue") if framework else ()
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def ignored(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
@@ -194,7 +196,7 @@ class Scheduler:
     def queue_sort(self) -> QueueSortPlugin | None:
         """The plugin that orders the queue, None for PrioritySort or one that is not replayed."""
         first = self.framework(next(iter(self.configuration.profiles)))
-        plugins = first.at("queueSort") if first else []
+        plugins = first.plugins_at("queueSort") if first else []
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def registrations(self, scheduler_name: str) -> Registrations:
@@ -225,15 +227,15 @@ class Scheduler:
             dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.unknowns(info.pod))
         )
         doubts += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
-        doubts += tuple(noted(framework.noted, info, view))
+        doubts += tuple(find_noted_unknowns(framework.noted, info, view))
         if not view.objects.gaps:
             return framework, doubts
-        doubts += unknowns(framework.plugins.values(), info, view)
-        return framework.without(not_asked(doubts)), doubts
+        doubts += find_unknowns(framework.plugins.values(), info, view)
+        return framework.without(find_plugins_not_asked(doubts)), doubts
 
     def sampling(self) -> Sampling | None:
         """The searches for nodes of a cycle that stands for itself, None where all nodes are looked at."""
-        return self.sampled.begin(self.configuration, len(self.view.nodes)) if self.sampled else None
+        return self.sampled.start_sampling(self.configuration, len(self.view.nodes)) if self.sampled else None
 
     def cycle(self, framework: Framework, pod: Pod) -> Cycle:
         """One scheduling cycle for a pod, as the API server would hold it; it need not be in the cluster."""
@@ -244,7 +246,7 @@ def _noted(plugins: Iterable[Plugin], gates: FeatureGates) -> Iterator[NotedChan
     """The changes that release notes alone tell, of a version that is not verified."""
     if gates.minor > VERIFIED_MINOR:
         declared = (plugin for plugin in plugins if isinstance(plugin, DeclaredPlugin))
-        yield from (change for plugin in declared for change in plugin.noted_changes() if change.holds(gates))
+        yield from (change for plugin in declared for change in plugin.noted_changes() if change.applies(gates))
 
 
 def _is_ignorable(extender: JsonObject) -> bool:

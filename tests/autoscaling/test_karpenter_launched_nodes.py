@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
 from kschedctl.cluster import Cluster
-from kschedctl.replay.growth import with_nodes
+from kschedctl.replay.growth import add_new_nodes
 from kschedctl.reports.provisioning import Provisioning
 
 DIFFERENT = (
@@ -64,7 +64,7 @@ def test_each_pod_fits_on_its_own_node() -> None:
         given = case["input"]
         cluster = kschedctl.Cluster.from_objects(objects(given))
         report = kschedctl.provision(cluster, given["instanceTypes"], given.get("options"), now=given["now"])
-        launched = with_nodes(
+        launched = add_new_nodes(
             cluster, launched_nodes(cluster, report.new_node_claims, read_instance_types(given["instanceTypes"]))
         )
         planned = plan(report)

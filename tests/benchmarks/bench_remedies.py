@@ -26,7 +26,7 @@ from kschedctl.commands.remedies.report import RemediesOfMany
 from kschedctl.fixes.catalogue import against, everywhere
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials
-from kschedctl.replay.edits import added
+from kschedctl.replay.edits import add_pods
 from kschedctl.replay.settling import settle
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -109,7 +109,7 @@ def waiting(number: int) -> list[api.Pod]:
 def many(cluster: Cluster, number: int) -> None:
     """All pending pods at once, beside one simulation in which they pass the queue."""
     late = waiting(number)
-    both = added(cluster, late)
+    both = add_pods(cluster, late)
     one = min(cpu_seconds_of(partial(settle, both)) for _ in range(2))
     report: list[RemediesOfMany] = []
     took = cpu_seconds_of(lambda: report.append(remedies_of_many(both, {pod.key for pod in late}, "here")))

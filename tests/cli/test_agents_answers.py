@@ -17,7 +17,7 @@ from test_recordings import PENDING
 
 import kschedctl
 from kschedctl.commands.mcp.tools import TOOLS, ToolCall
-from kschedctl.replay.parallel import UNSEEN
+from kschedctl.replay.parallel import NO_PROGRESS
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"
@@ -160,7 +160,7 @@ def answer(case: Case) -> str:
     recorded = case.arguments.get("pod") in RECORDED
     cluster = RECORDED_CLUSTER if recorded else kschedctl.Cluster.from_objects([*NODES, *case.objects])
     tool = next(tool for tool in TOOLS if tool.name == case.tool)
-    report = tool.answer(ToolCall(cluster, NOW, UNSEEN), case.arguments)
+    report = tool.answer(ToolCall(cluster, NOW, NO_PROGRESS), case.arguments)
     return json.dumps(report.summary().to_dict(), ensure_ascii=False)
 
 

@@ -76,7 +76,7 @@ JUDGED: dict[str, set[tuple[str, str]]] = {
 
 def findings(*charts: str) -> Counter[tuple[str, str]]:
     manifests = [m for chart in charts for m in read_manifests(str(CHARTS / f"{chart}.yaml"))]
-    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), None))
+    report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), None))
     return Counter((f.rule, f.object) for f in report.findings)
 
 

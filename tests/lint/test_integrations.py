@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kschedctl.errors import InputError
-from kschedctl.lint.settings import parse_settings, settings_schema
+from kschedctl.lint.settings import build_settings_schema, parse_settings
 
 ROOT = Path(__file__).parents[2]
 BAD = """\
@@ -81,7 +81,7 @@ def test_the_action_stops_when_files_cannot_be_read(folder: Path) -> None:
     ],
 )
 def test_schema_and_reader_agree(document: object, valid: bool) -> None:
-    assert jsonschema.Draft202012Validator(settings_schema()).is_valid(document) == valid
+    assert jsonschema.Draft202012Validator(build_settings_schema()).is_valid(document) == valid
     if valid:
         parse_settings(document, "settings")
     else:

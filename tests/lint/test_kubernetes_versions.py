@@ -17,9 +17,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.rule_reports import example
+from kschedctl.lint.rule_reports import read_example
 from kschedctl.scheduler.configuration.version_fields import FIELDS
-from kschedctl.scheduler.framework.feature_gates import STAGES, FeatureGates
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, FeatureGates
 
 POD = """\
 apiVersion: v1
@@ -48,7 +48,7 @@ class Nowhere:
 
 def found(version: str, document: Mapping[str, Any], gates: dict[str, bool] | None = None) -> dict[str, list[str]]:
     """Rule -> its messages."""
-    lint_context = LintContext.of_manifests([(document, Nowhere())], None, FeatureGates(version, gates))
+    lint_context = LintContext.from_manifests([(document, Nowhere())], None, FeatureGates(version, gates))
     report = lint(lint_context, [rule for rule in RULES if rule.id.startswith("api-")])
     return {rule.id: [f.message for f in report.findings if f.rule == rule.id] for rule in report.rules}
 
@@ -150,7 +150,7 @@ def test_the_fields_are_those_of_pods() -> None:
 
 
 def test_fields_have_gates_that_are_known() -> None:
-    assert {field.gate for fields in FIELDS.values() for field in fields} <= STAGES.keys()
+    assert {field.gate for fields in FIELDS.values() for field in fields} <= ALL_GATE_STAGES.keys()
 
 
 @pytest.fixture
@@ -213,9 +213,9 @@ def test_advice_names_the_version_that_it_needs(rule: str, version: str, off: st
     (advising,) = (each for each in RULES if each.id == rule)
     gates = {off: False, "MatchLabelKeysInPodTopologySpreadSelectorMerge": False} if off and version == "1.36" else {}
     gates |= {off: False} if off else {}
-    bad, nodes = ([o for o in yaml.safe_load_all(example(rule)[part]) if o] for part in ("bad", "cluster"))
+    bad, nodes = ([o for o in yaml.safe_load_all(read_example(rule)[part]) if o] for part in ("bad", "cluster"))
     cluster = Cluster.from_objects([*bad, *nodes], feature_gates=gates, kube_version=version)
-    (told, *_) = lint(LintContext.of_manifests([(bad[0], Nowhere())], cluster), [advising]).findings
+    (told, *_) = lint(LintContext.from_manifests([(bad[0], Nowhere())], cluster), [advising]).findings
     assert told.fix.startswith(advising.fix)
     assert told.fix.removeprefix(advising.fix).strip().startswith(says)
     assert bool(says) == (told.fix != advising.fix)

@@ -37,7 +37,7 @@ def test_planted_error_is_named(name: str, text: str, tmp_path: Path) -> None:
     cluster = None
     if f"## {name}\n" in (PLANTED / IN_CLUSTER).read_text():
         cluster = Cluster.from_objects(list(yaml.safe_load_all((PLANTED / "cluster.yaml").read_text())))
-    found = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster)).findings
+    found = lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster)).findings
     grave = [finding for finding in found if finding.severity is not Severity.NOTE]
     expected = marked(text)
     assert expected

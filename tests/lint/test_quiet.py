@@ -34,7 +34,7 @@ def found(kind: str, spec: str, namespace: str = "shop", nodes: tuple[Any, ...] 
     text = TEMPLATE.replace("KIND", kind).replace("SPEC", spec).replace("NAMESPACE", namespace)
     cluster = Cluster.from_objects(nodes) if nodes else None
     manifests = ((m.value, m) for m in manifests_of("m.yaml", Content("m.yaml", text, is_json=False)))
-    return {finding.rule: finding.fix for finding in lint(LintContext.of_manifests(manifests, cluster)).findings}
+    return {finding.rule: finding.fix for finding in lint(LintContext.from_manifests(manifests, cluster)).findings}
 
 
 def test_a_daemon_set_may_wait_for_its_nodes() -> None:
@@ -63,14 +63,14 @@ def test_numbers_are_what_they_are_in_json() -> None:
     text = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 1e+06, description: b}"
     assert yaml.safe_load(text)["value"] == "1e+06"
     manifests = manifests_of("m.yaml", Content("m.yaml", text, is_json=False))
-    lint_context = LintContext.of_manifests(((m.value, m) for m in manifests), None)
-    assert [item.value.value for item in lint_context.linted(PriorityClass)] == [1_000_000]
+    lint_context = LintContext.from_manifests(((m.value, m) for m in manifests), None)
+    assert [item.value.value for item in lint_context.list_linted(PriorityClass)] == [1_000_000]
     assert lint(lint_context).findings == ()
 
 
 def invalid(text: str) -> list[str]:
     manifests = manifests_of("m.yaml", Content("m.yaml", text, is_json=False))
-    found = lint(LintContext.of_manifests(((m.value, m) for m in manifests), None)).findings
+    found = lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings
     return [f"{f.line}: {f.message}" for f in found if f.rule in ("doc-invalid", "api-refused")]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.lint.engine import chosen_rules, lint
+from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.sources.documents.documents import Content
 from kschedctl.sources.documents.positions import manifests_of
@@ -54,8 +54,8 @@ spec:
 
 def said(manifests: str, *cluster: Json, rule: str = "rq-no-room-now") -> list[str]:
     located = ((m.value, m) for m in manifests_of("m.yaml", Content("m.yaml", manifests, is_json=False)))
-    lint_context = LintContext.of_manifests(located, Cluster.from_objects(cluster))
-    return [finding.message for finding in lint(lint_context, chosen_rules([rule], ())).findings]
+    lint_context = LintContext.from_manifests(located, Cluster.from_objects(cluster))
+    return [finding.message for finding in lint(lint_context, choose_rules([rule], ())).findings]
 
 
 NODES = (node("n1"), node("n2"), node("n3", zone="b"))

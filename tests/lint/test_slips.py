@@ -53,7 +53,7 @@ def grave(text: str, folder: Path) -> list[Finding]:
     """What lint finds in manifests, but for advice."""
     (folder / "m.yaml").write_text(text)
     manifests = list(read_manifests(str(folder / "m.yaml")))
-    found = lint(LintContext.of_manifests(((m.value, m) for m in manifests), None)).findings
+    found = lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings
     return [f for f in found if f.severity is not Severity.NOTE and f.rule not in UNASKED]
 
 

@@ -10,7 +10,7 @@ import pytest
 from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.lint.engine import chosen_rules, lint
+from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.reports.findings import Finding
@@ -45,7 +45,7 @@ def pod(name: str, owner: str, node: str, spec: dict[str, Any], **metadata: Any)
 
 def found(*objects: dict[str, Any], rules: str = "*") -> list[Finding]:
     cluster = Cluster.from_objects([*NODES, *objects])
-    return list(lint(LintContext.of_cluster(cluster), chosen_rules(rules.split(","), ())).findings)
+    return list(lint(LintContext.from_cluster(cluster), choose_rules(rules.split(","), ())).findings)
 
 
 MERGED: dict[str, dict[str, Any]] = {
@@ -139,10 +139,12 @@ def test_what_could_not_be_read_is_not_called_absent(rule: str, case: tuple[str,
     known = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
     pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "a0", spec) for i in range(2)]
     cluster = Cluster.from_objects([*NODES, *pods, known])
-    rules = chosen_rules([rule], ())
-    assert lint(LintContext.of_cluster(cluster), rules).findings
+    rules = choose_rules([rule], ())
+    assert lint(LintContext.from_cluster(cluster), rules).findings
     assert (
-        lint(LintContext.of_cluster(replace(cluster, gaps={kind: Gap("could not be read: forbidden")})), rules).findings
+        lint(
+            LintContext.from_cluster(replace(cluster, gaps={kind: Gap("could not be read: forbidden")})), rules
+        ).findings
         == ()
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.cli.main import main
-from kschedctl.lint.findings.suppression import path_matches
+from kschedctl.lint.findings.suppression import matches_path
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -159,4 +159,4 @@ def test_fixes_are_shown_when_asked_for(run: Run) -> None:
     ],
 )
 def test_patterns_of_paths(path: str, pattern: str, matches: bool) -> None:
-    assert path_matches(path, pattern, "/r") is matches
+    assert matches_path(path, pattern, "/r") is matches

@@ -29,7 +29,7 @@ from kschedctl.commands.size.sizing import size
 from kschedctl.commands.whatif import whatif
 from kschedctl.errors import ClusterError, UsageError
 from kschedctl.replay.parallel import Workers, run_all
-from kschedctl.replay.repeated_runs import ask_each
+from kschedctl.replay.repeated_runs import ask_each_cluster
 
 distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
 
@@ -133,7 +133,7 @@ def test_several_clusters(address: str) -> None:
     def ask(cluster: Cluster, workers: Workers, progress: object) -> Failures:
         return failures(cluster, "node", workers=workers)
 
-    found = ask_each(ask, lambda report: bool(report.safe), clusters, Workers(dask=address))
+    found = ask_each_cluster(ask, lambda report: bool(report.safe), clusters, Workers(dask=address))
     assert {answer.cluster: answer.document for answer in found.answers} == {
         name: failures(cluster, "node") for name, cluster in clusters.items()
     }

@@ -17,7 +17,7 @@ from test_simulation import objects
 from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.edits import added
+from kschedctl.replay.edits import add_pods
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation import alike_pods, grouped_ranking
@@ -41,7 +41,7 @@ def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) ->
     """Each pod comes as its manifest says, to the cluster as it was when it came."""
     cluster = Cluster.from_objects(case["objects"])
     (pods,) = create(cluster, [decode(case["pod"])]).pods.values()
-    scheduler = Scheduler(added(cluster, pods))
+    scheduler = Scheduler(add_pods(cluster, pods))
     view = scheduler.view.fork()
     choice = Placements(view).choose(framework(scheduler), view.pods.index[pods[0].key])
     assert choice is not None

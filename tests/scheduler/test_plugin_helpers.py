@@ -6,7 +6,7 @@ import numpy as np
 from plugin_cases import cases, pod_info, snapshot
 
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import default_selector, pod_services
+from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import build_default_selector, find_pod_services
 
 
 @cases("helper", "defaultnormalizescore")
@@ -19,11 +19,11 @@ def test_normalize(case):
 @cases("helper", "podservices")
 def test_pod_services(case):
     view = snapshot(case)
-    services = pod_services(pod_info(case, view), view.objects)
+    services = find_pod_services(pod_info(case, view), view.objects)
     assert [service.metadata.name for service in services] == case["want"]["services"]
 
 
 @cases("helper", "defaultselector")
 def test_default_selector(case):
     view = snapshot(case)
-    assert str(default_selector(pod_info(case, view), view.objects)) == case["want"]["selector"]
+    assert str(build_default_selector(pod_info(case, view), view.objects)) == case["want"]["selector"]

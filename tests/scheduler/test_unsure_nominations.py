@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.replay.unknown import of_simulation
+from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -84,4 +84,4 @@ def test_a_simulation_says_so_too() -> None:
     simulation = Simulation(Scheduler(cluster))
     (placed,) = simulation.schedule([simulation.view.pods.index["d/p"]])
     assert placed.verdict == "Scheduled"
-    assert [(each.kind, each.affects) for each in of_simulation(simulation)] == [("Nomination", "verdict")]
+    assert [(each.kind, each.affects) for each in find_simulation_unknowns(simulation)] == [("Nomination", "verdict")]

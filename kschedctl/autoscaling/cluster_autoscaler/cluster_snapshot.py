@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
@@ -174,7 +174,7 @@ class ClusterSnapshot:
             rejection for rejection in filtered.verdicts[plugin].rejections if rejection.mask[here] and rejection.fact
         )
         facts = (rejection.fact(here) for rejection in rejections if rejection.fact)
-        texts = (fact if isinstance(fact, str) else words(fact) for fact in facts)
+        texts = (fact if isinstance(fact, str) else describe_fact(fact) for fact in facts)
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
     def place(self, position: Position, row: Row) -> FilterRefusal | None:
@@ -239,9 +239,9 @@ class ClusterSnapshot:
         info = self._info(position)
         key = int(view.pods.info[position]), len(view.trail)
         if self._asked is None or self._asked[0] != key:
-            before = run_pre_filter(self.framework.at("preFilter"), info, view)
+            before = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
             rejected = before.status.rejected
-            outcome = None if rejected else Filtering.of(self.framework, before, info, view).judge()
+            outcome = None if rejected else Filtering.from_framework(self.framework, before, info, view).judge()
             self._asked = key, before, outcome
         return self._asked[1], self._asked[2]
 

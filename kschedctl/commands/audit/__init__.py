@@ -16,7 +16,7 @@ from kschedctl.commands.audit.report import Audit
 from kschedctl.commands.audit.sections import SECTIONS
 from kschedctl.commands.audit.sections import audit as sections_of
 from kschedctl.errors import UsageError
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.section import Section
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.metrics.measured import Measured
@@ -31,7 +31,7 @@ def audit(
     earlier: Cluster | None = None,
     thresholds: Thresholds | None = None,
     measured: Measured | None = None,
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> Audit:
     """Is the scheduler healthy, and is the cluster scheduled well? In ``sections``, all where none is named.
 

@@ -21,7 +21,7 @@ from kschedctl.commands.browse.report import (
     ZonePods,
 )
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.replay.controllers.workload_pods import pods_of
+from kschedctl.replay.controllers.workload_pods import find_pods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import zone_key
 
@@ -102,7 +102,7 @@ def _answer(scheduler: Scheduler, row: int, pod: Pod) -> str:
 def workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
     """All that the cluster has of it, those that wait first; ``causes``: why pods wait, by their keys."""
     zones = {node.metadata.name: zone_key(node)[1] for node in scheduler.cluster.nodes}
-    workloads = [_pod_of_workload(pod, zones, causes) for pod in pods_of(scheduler.cluster, owner)]
+    workloads = [_pod_of_workload(pod, zones, causes) for pod in find_pods(scheduler.cluster, owner)]
     workloads.sort(key=lambda pod: (bool(pod.node), pod.pod))
     bound = [pod for pod in workloads if pod.node]
     pods, nodes = Counter(pod.zone for pod in bound), Counter(zone for zone, _ in {(p.zone, p.node) for p in bound})

@@ -25,7 +25,7 @@ from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import supposed
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import is_waiting, workloads
+from kschedctl.replay.controllers.workload_pods import is_pending, iter_workloads
 from kschedctl.scheduler.scheduler import Scheduler
 
 FOUND = 50
@@ -109,12 +109,12 @@ class BrowseSession:
             return "is gone"
         if pod.spec.node_name:
             return f"has a node now: {pod.spec.node_name}"
-        return "" if is_waiting(pod) else "has ended"
+        return "" if is_pending(pod) else "has ended"
 
     @cached_property
     def owners(self) -> Sequence[Owner]:
         """All workloads."""
-        return sorted(set(workloads(self.cluster)))
+        return sorted(set(iter_workloads(self.cluster)))
 
     def search(self, text: str) -> SearchHits:
         """Pending pods by name or cause, nodes and workloads by name."""

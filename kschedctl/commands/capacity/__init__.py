@@ -25,17 +25,17 @@ from kschedctl.commands.explain.reach import but_for_room, obstacles
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create
-from kschedctl.replay.controllers.manifests import refuse_written, sort_out
+from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
-from kschedctl.replay.controllers.unreplayed_admission import may_be_changed
-from kschedctl.replay.edits import added
+from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
+from kschedctl.replay.edits import add_pods
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.replay.placements import domain_keys, headroom, nodes_of, per_domain
-from kschedctl.replay.repeated_runs import spread
-from kschedctl.replay.settling import all_outcomes, pending
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
-from kschedctl.replay.unknown import of_simulation, together
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
+from kschedctl.replay.placements import compute_headroom, count_by_domain, count_by_node, find_topology_keys
+from kschedctl.replay.repeated_runs import build_spread
+from kschedctl.replay.settling import find_pending, schedule_victims
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
@@ -83,8 +83,8 @@ def capacity(
     runs: int = 1,
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
     written: Mapping[Owner, JsonObject] | None = None,
 ) -> Capacity:
     """Count how many more pods of each shape fit, each shape by itself and without evicting any pod.
@@ -100,23 +100,23 @@ def capacity(
     2
     """
     shared = prepare(cluster, manifests, most, sampling, written or {})
-    shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
+    shared.call_extender, workers = call_extender, limit_workers(workers, call_extender)
     trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
     if len(trials) == 1:
         capacities = [run_trial(shared, trials[0], progress.begin("Placing", most or 0))]
         return _report(shared, seed, capacities, interrupted=capacities[0].verdict == "")
     results = run_all(_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
-    by_shape = [results.found[i * runs : (i + 1) * runs] for i in range(len(shared.shapes))]
+    by_shape = [results.by_task[i * runs : (i + 1) * runs] for i in range(len(shared.shapes))]
     shapes = [_over_runs([r for r in some if r is not None]) for some in by_shape if any(some)]
     return _report(shared, seed, shapes, results.interrupted)
 
 
 def _report(shared: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
-    unknown = together(shape.unknown for shape in shapes)
-    start = search_start(shared.sampling, len(shared.cluster.nodes), seed)
+    unknown = merge_unknown_kinds(shape.unknown for shape in shapes)
+    start = describe_search_start(shared.sampling, len(shared.cluster.nodes), seed)
     created = (pod for pods in shared.pods for pod in pods)
-    basis = cluster_basis(unknown, shared.scheduler, created=created, counted=shared.counted)
-    if _too_few(shared) and not may_be_changed(shared.cluster):
+    basis = build_cluster_basis(unknown, shared.scheduler, created_pods=created, replayed=shared.counted)
+    if _too_few(shared) and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False  # however much room there is
     return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
 
@@ -129,8 +129,8 @@ def _too_few(shared: Shapes) -> bool:
 def _over_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
     if len(capacities) == 1:
         return capacities[0]
-    unknown = together(one.unknown for one in capacities)
-    return replace(capacities[0], over_runs=spread(one.fits for one in capacities), unknown=unknown)
+    unknown = merge_unknown_kinds(one.unknown for one in capacities)
+    return replace(capacities[0], over_runs=build_spread(one.fits for one in capacities), unknown=unknown)
 
 
 def prepare(
@@ -141,7 +141,7 @@ def prepare(
     written: Mapping[Owner, JsonObject] = MappingProxyType({}),
 ) -> Shapes:
     """The cluster with one pod of each shape; with many of those that need claims of their own."""
-    sorted_out = sort_out(manifests)
+    sorted_out = sort_manifests(manifests)
     workloads = list(sorted_out.workloads.values())
     if not workloads:
         raise UsageError("no shape to try", hint="give a manifest of a workload, or of a pod without UID and node")
@@ -149,14 +149,14 @@ def prepare(
         if isinstance(workload, DaemonSet):
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
     cluster = cluster.with_objects(sorted_out.objects)
-    refuse_written(sorted_out, cluster, admission=False, known=written)
+    validate_new_manifests(sorted_out, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
     creation, own = _creation(cluster, workloads, most)
     documents = {**written, **sorted_out.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
     admitted = [_admitted(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
     named = {name: [_apart(pod, cluster) for pod in made] for name, made in creation.pods.items()}
-    cluster = added(creation.apply_to(cluster), [pod for made in named.values() for pod in made])
+    cluster = add_pods(creation.apply_to(cluster), [pod for made in named.values() for pod in made])
     keys = [[pod.key for pod in made] for made in named.values()]
     repeated = [not claims for claims in own]
     return Shapes(
@@ -244,13 +244,13 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
         shape=shared.shapes[trial.shape],
         fits=len(rows),
         limited=last.verdict in (SCHEDULED, ""),
-        nodes=nodes_of(view, placed),
-        domains=per_domain(view, placed, domain_keys(view, view.pods.objects[positions[0]])),
+        nodes=count_by_node(view, placed),
+        domains=count_by_domain(view, placed, find_topology_keys(view, view.pods.objects[positions[0]])),
         verdict=last.verdict,
         message=simulation.message(last.position) if stopped else last.message,
         eliminations=eliminations(obstacles(stopped), stopped) if stopped else (),
-        headroom=headroom(view, before, but_for_room(stopped) if stopped else None),
-        unknown=of_simulation(simulation),
+        headroom=compute_headroom(view, before, but_for_room(stopped) if stopped else None),
+        unknown=find_simulation_unknowns(simulation),
         curve=() if shared.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
         created=shared.admitted[trial.shape][0],
         refused=tuple(shared.admitted[trial.shape][1]),
@@ -273,12 +273,12 @@ def _place_pods_ahead(shared: Shapes, trial: Trial) -> tuple[Fork, tuple[str, ..
     shape_priority = priorities[view.pods.index[shared.pods[trial.shape][0]]]
     waiting_ahead = [
         position
-        for position in pending(simulation)
+        for position in find_pending(simulation)
         if position not in new_pods and priorities[position] >= shape_priority
     ]
     if not waiting_ahead:
         return view, ()
-    outcomes = all_outcomes(simulation, simulation.schedule(waiting_ahead))
+    outcomes = schedule_victims(simulation, simulation.schedule(waiting_ahead))
     placed = {outcome.position for outcome in outcomes if outcome.row >= 0}
     return view, tuple(view.pods.objects[position].key for position in waiting_ahead if position in placed)
 

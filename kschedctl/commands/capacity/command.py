@@ -17,7 +17,7 @@ from kschedctl.commands import capacity as study
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import MAX_PODS
-from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
 
 EXAMPLES = (
@@ -48,7 +48,7 @@ def capacity(
 
     def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:
         _, cluster, manifests, places, written = application
-        with in_files(places):
+        with locate_errors(places):
             return study.capacity(
                 cluster, manifests, written=written, workers=workers, progress=progress, most=most, **options
             )

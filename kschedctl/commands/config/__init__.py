@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION
-from kschedctl.lint.findings.reporting import report_of
+from kschedctl.lint.findings.reporting import build_report
 from kschedctl.lint.objects.subject import Located, Subject
 from kschedctl.lint.scheduler_configuration import checks, effective
 from kschedctl.reports.configuration import EffectiveConfiguration
@@ -33,7 +33,7 @@ def effective_configuration(
     >>> effective_configuration().profiles[0].scheduler_name
     'default-scheduler'
     """
-    return effective.effective_configuration(document, FeatureGates(kube_version, feature_gates or {}))
+    return effective.build_effective_configuration(document, FeatureGates(kube_version, feature_gates or {}))
 
 
 def check_configuration(
@@ -54,5 +54,5 @@ def check_configuration(
     """
     gates = FeatureGates(kube_version, feature_gates or {})
     subject = Subject(KIND, "", document=document, place=place)
-    report = report_of(checks.check_configuration(subject, gates, nodes), checked=1)
+    report = build_report(checks.check_configuration(subject, gates, nodes), checked_count=1)
     return replace(report, tool_version=VERSION)

@@ -22,7 +22,7 @@ from kschedctl.commands.consolidate.autoscalers import (
 from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.consolidate.report import NodeConsolidation
 from kschedctl.commands.simulate import prepare
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.scale_down import ScaleDown
 
@@ -34,8 +34,8 @@ def consolidate(
     headroom_for: Sequence[JsonObject] = (),
     instance_types: Sequence[JsonObject] = (),
     autoscaler: Disruption | ScaleDown | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> NodeConsolidation:
     """Which nodes could go with all pods placed again, and what keeps each other node?
 

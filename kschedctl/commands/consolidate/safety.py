@@ -13,9 +13,9 @@ from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate.report import RequestedShare, UnitLoss
 from kschedctl.commands.failures.losses import failures
-from kschedctl.replay.edits import pods_on, with_nodes, with_pods
-from kschedctl.replay.parallel import ALONE, Workers
-from kschedctl.replay.settling import placed_on
+from kschedctl.replay.edits import change_nodes, change_pods, pods_on
+from kschedctl.replay.parallel import ONE_PROCESS, Workers
+from kschedctl.replay.settling import build_replacement
 from kschedctl.reports.placements import MovedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -63,7 +63,7 @@ def _share(view: Fork, nodes: Bools, column: int) -> float:
     return 100 * int(view.requested[nodes, column].sum()) / offered if offered else 0.0
 
 
-def zone_losses(before: Cluster, after: Cluster, workers: Workers = ALONE) -> list[UnitLoss]:
+def zone_losses(before: Cluster, after: Cluster, workers: Workers = ONE_PROCESS) -> list[UnitLoss]:
     """What the loss of each zone leaves without a node in both; what is gone cannot be lost.
 
     Raises UsageError where nodes tell no zone.
@@ -79,11 +79,11 @@ def _unplaced(cluster: Cluster, workers: Workers) -> dict[str, int]:
 def gone(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> Cluster:
     """The cluster without the nodes, the pods on their new ones, and those that went with a node gone."""
     names = frozenset(nodes)
-    left = with_nodes(cluster, lambda node: None if node.metadata.name in names else node)
+    left = change_nodes(cluster, lambda node: None if node.metadata.name in names else node)
     targets: Mapping[str, str] = {move.pod: move.target for move in moves}
     changes = {}
     for pod in pods_on(cluster, nodes):
         target = targets.get(pod.key)
         key = pod.metadata.namespace, pod.metadata.name
-        changes[key] = None if target is None else placed_on(pod, target)
-    return with_pods(left, changes)
+        changes[key] = None if target is None else build_replacement(pod, target)
+    return change_pods(left, changes)

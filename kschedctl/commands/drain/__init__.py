@@ -15,7 +15,7 @@ from kschedctl.commands.drain import runs as draining
 from kschedctl.commands.drain.report import Drain
 from kschedctl.commands.whatif.one_more_node import with_more_nodes
 from kschedctl.replay.edits import find_nodes
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 
@@ -29,8 +29,8 @@ def drain(
     runs: int = 1,
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> Drain:
     """Where the pods of these nodes would go, and what blocks the drain; ``selector``: nodes with these labels.
 

@@ -19,14 +19,20 @@ from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import Drain
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.edits import cordoned, find_nodes
-from kschedctl.replay.node_drain import Draining, moved_pods
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.replay.placements import eviction_chain, evictions, headroom, pending_groups, pod_counts
-from kschedctl.replay.repeated_runs import over_runs, try_seeds
-from kschedctl.replay.return_order import in_no_order, most_in_no_order, unplaced_over_runs
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
-from kschedctl.replay.unknown import of_simulation, together, unread
+from kschedctl.replay.edits import cordon, find_nodes
+from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
+from kschedctl.replay.placements import (
+    compute_headroom,
+    count_pods_by_place,
+    group_unplaced,
+    report_evictions,
+    summarize_evictions,
+)
+from kschedctl.replay.repeated_runs import run_seeds, spread_over_runs
+from kschedctl.replay.return_order import combine_always_unplaced, count_always_unplaced, spread_unplaced
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -51,20 +57,20 @@ def drain(
     runs: int = 1,
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> Drain:
     """What draining the nodes would do; of several runs the first, and how the others differ, also by the order.
 
     ``call_extender``: as for simulate. Raises UsageError for a node that is not there, InputError, ConfigurationError.
     """
     nodes = find_nodes(cluster, nodes)
-    shared = CordonedNodes(cordoned(cluster, nodes), sampling, call_extender, nodes=nodes, first=seed)
-    workers = those_who_may_ask(workers, call_extender)
+    shared = CordonedNodes(cordon(cluster, nodes), sampling, call_extender, nodes=nodes, first=seed)
+    workers = limit_workers(workers, call_extender)
     if runs == 1:
         return drain_once(shared, seed, progress)
-    results = try_seeds(drain_once, shared, range(seed, seed + runs), workers, progress)
-    drains, interrupted = results.known, results.interrupted
+    results = run_seeds(drain_once, shared, range(seed, seed + runs), workers, progress)
+    drains, interrupted = results.completed, results.interrupted
     if not drains:
         raise KeyboardInterrupt
     return replace(
@@ -72,11 +78,11 @@ def drain(
         safe=not interrupted and all(report.safe for report in drains),
         drained=not interrupted and all(report.drained for report in drains),
         runs=len(drains),
-        over_runs=over_runs([_numbers(report) for report in drains]),
-        unplaced_over_runs=unplaced_over_runs([report.unplaced for report in drains]),
-        in_no_order=most_in_no_order(report.in_no_order for report in drains),
+        over_runs=spread_over_runs([_numbers(report) for report in drains]),
+        unplaced_over_runs=spread_unplaced([report.unplaced for report in drains]),
+        in_no_order=combine_always_unplaced(report.in_no_order for report in drains),
         interrupted=interrupted,
-        **unread(together(report.unknown for report in drains)),
+        **unknown_fields(merge_unknown_kinds(report.unknown for report in drains)),
     )
 
 
@@ -91,52 +97,52 @@ def _numbers(report: Drain) -> dict[str, int]:
     }
 
 
-def drain_once(shared: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> Drain:
+def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRESS) -> Drain:
     """The drain under one seed."""
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     before = simulation.view.requested.copy()
     abreast = None if seed == shared.first else Random(seed)
-    draining = Draining(simulation, shared.nodes, abreast, Admissions(shared.cluster, {}))
+    draining = NodeDrain(simulation, shared.nodes, abreast, Admissions(shared.cluster, {}))
     evictable = list(draining.evictable)
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
-    evicted, blocked = evictions(simulation), tuple(draining.blocked())
-    returned = tuple(pods[position].key for position in draining.returned())
-    not_created = tuple(draining.not_created())
+    evicted, blocked = report_evictions(simulation), tuple(draining.report_blocked())
+    returned = tuple(pods[position].key for position in draining.find_returned())
+    not_created = tuple(draining.report_not_created())
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
         drained=not (blocked or returned or simulation.interrupted),
         safe=not (blocked or returned or unplaced or not_created or evicted or draining.lost or simulation.interrupted),
-        moved=tuple(moved_pods(draining)),
-        unplaced=pending_groups(simulation, unplaced, {}),
-        in_no_order=in_no_order(_emptied(shared, evictable), unplaced) if abreast and unplaced else {},
+        moved=tuple(report_moved_pods(draining)),
+        unplaced=group_unplaced(simulation, unplaced, {}),
+        in_no_order=count_always_unplaced(_emptied(shared, evictable), unplaced) if abreast and unplaced else {},
         blocked=blocked,
         evicted=evicted,
         lost=tuple(pods[position].key for position in draining.lost),
         returned=returned,
-        staying=draining.staying,
+        staying=draining.staying_count,
         untried=len(draining.evictable) - len(blocked),
-        headroom=headroom(simulation.view, before),
-        **pod_counts(simulation.view, before, simulation.view.requested),
-        search_start=search_start(shared.sampling, len(simulation.view.nodes), seed),
+        headroom=compute_headroom(simulation.view, before),
+        **count_pods_by_place(simulation.view, before, simulation.view.requested),
+        search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
         **_basis(draining),
         interrupted=simulation.interrupted,
         not_created=not_created,
-        chain=eviction_chain(simulation, evicted),
+        chain=summarize_evictions(simulation, evicted),
     )
 
 
-def _basis(draining: Draining) -> ClusterBasis:
+def _basis(draining: NodeDrain) -> ClusterBasis:
     """What the answer leans on."""
     simulation = draining.simulation
-    remade = [simulation.view.pods.objects[position] for position in (*draining.outcomes, *draining.refused)]
-    return cluster_basis(
-        of_simulation(simulation, *draining.dependencies),
+    remade = [simulation.view.pods.objects[position] for position in (*draining.outcomes, *draining.denied)]
+    return build_cluster_basis(
+        find_simulation_unknowns(simulation, *draining.dependencies),
         simulation.scheduler,
-        created=(pod.key for pod in remade),
-        counted={pod.metadata.namespace: False for pod in remade},
+        created_pods=(pod.key for pod in remade),
+        replayed={pod.metadata.namespace: False for pod in remade},
     )
 
 

@@ -13,7 +13,7 @@ from kschedctl.commands.explain.eliminations import by_reason, fact_of, own_dist
 from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, standing
 from kschedctl.commands.explain.report import Cause
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.facts import Demand, words
+from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 
@@ -70,7 +70,7 @@ def _cause(same: list[Obstacle], mask: Bools, cycle: Cycle, within: int, stands:
     row = (_usual(rows, same, cycle, stands) if stands and not within else int(rows[0])) if len(rows) else None
     fact = None if row is None else fact_of(same, row)
     name = "" if stands is None or row is None else cycle.view.nodes.names[row]
-    return Cause(same[0].plugin, same[0].reason, len(rows), within, name, words(fact), fact)
+    return Cause(same[0].plugin, same[0].reason, len(rows), within, name, describe_fact(fact), fact)
 
 
 def _usual(rows: Rows, same: list[Obstacle], cycle: Cycle, stands: Standing) -> int:
@@ -97,7 +97,7 @@ def conflict(refusals: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle) -> 
     return ""
 
 
-def _demands(same: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[Demand]:
+def _demands(same: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
     """What stands behind a reason, on a node for each value of a label that is demanded."""
     rows = np.flatnonzero(mask)
     fact = fact_of(same, int(rows[0])) if len(rows) else None
@@ -108,9 +108,10 @@ def _demands(same: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[Demand
             yield from there.demands() if there else ()
 
 
-def excludes(one: Demand, other: Demand) -> str:
+def excludes(one: LabelDemand, other: LabelDemand) -> str:
     """
-    >>> excludes(Demand("its nodeSelector", "zone", ("a",)), Demand("its volume", "zone", ("b", "c"), "shop/data"))
+    >>> volume_demand = LabelDemand("its volume", "zone", ("b", "c"), "shop/data")
+    >>> excludes(LabelDemand("its nodeSelector", "zone", ("a",)), volume_demand)
     "its nodeSelector zone=a excludes its volume's b or c (claim shop/data)"
     """
     what = f"{one.what} {one.key}={' or '.join(one.values)}{_of_claim(one)}"
@@ -118,5 +119,5 @@ def excludes(one: Demand, other: Demand) -> str:
     return f"{what} excludes {its}'s {' or '.join(other.values)}{_of_claim(other)}"
 
 
-def _of_claim(demand: Demand) -> str:
+def _of_claim(demand: LabelDemand) -> str:
     return f" (claim {demand.claim})" if demand.claim else ""

@@ -35,11 +35,11 @@ from kschedctl.replay.unknown import (
     WHEN_GATED,
     WHEN_SCHEDULABLE,
     WHEN_UNSCHEDULABLE,
-    unknown_kinds,
-    unread,
+    summarize_unknowns,
+    unknown_fields,
 )
 from kschedctl.reports.plugin_answers import (
-    EXTENDERS_GOT,
+    EXTENDER_INPUT_NOTE,
     ExtenderCallReport,
     ExtenderErrorReport,
     FirstFailReport,
@@ -49,7 +49,7 @@ from kschedctl.reports.plugin_answers import (
 )
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import CallTellingMore
-from kschedctl.scheduler.engine.messages import fit_error, histogram
+from kschedctl.scheduler.engine.messages import fit_error, format_histogram
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_object, gang_plugin
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
@@ -91,7 +91,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = report_cycle(cycle, scheduler, framework, nodes=nodes)
         group = own_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
         report = in_group(report, group)
-        report = _add_unknown(report, (*unknown, *doubts.of_cycle(cycle, framework), *chance(group)))
+        report = _add_unknown(report, (*unknown, *doubts.find_cycle_unknowns(cycle, framework), *chance(group)))
     report = _add_gang_doubts(report)
 
     words = headline(report, pod, scheduler.configuration.profiles)
@@ -117,7 +117,7 @@ def _add_unknown(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanat
     effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     if not (report.preemption and report.preemption.candidates):
         effects = {effect: affects for effect, affects in effects.items() if affects != VICTIMS}
-    return replace(report, **unread(unknown_kinds(unknowns, effects)))
+    return replace(report, **unknown_fields(summarize_unknowns(unknowns, effects)))
 
 
 def _add_gang_doubts(report: Explanation) -> Explanation:
@@ -162,7 +162,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         headline="",
         message=message,
         permit=permit,
-        not_replayed=doubts.not_replayed(framework),
+        not_replayed=doubts.find_unreplayed_parts(framework),
         upstream_faults=upstream_faults(cycle, framework),
         ignored=scheduler.ignored((cycle.info.spec,)),
         node_order=cycle.view.nodes.names,
@@ -231,7 +231,7 @@ def _report_search(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes |
         SearchStart(cycle.search.start, known=sampled.start is not None),
         nodes=int(selected_by_name(cycle.pre_filter, cycle.view).sum()),
         examined=int(cycle.search.examined.sum()),
-        found=len(cycle.search.found),
+        found=len(cycle.search.feasible),
         next=cycle.search.next,
     )
 
@@ -240,7 +240,7 @@ def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
     """Return the status of each Filter plugin that rejects a node, by node and plugin."""
     by_node: dict[str, dict[str, StatusReport]] = {}
     for plugin, verdict in cycle.filter.verdicts.items():
-        for row in np.flatnonzero(verdict.refused).tolist():
+        for row in np.flatnonzero(verdict.rejected).tolist():
             by_node.setdefault(cycle.view.nodes.names[row], {})[plugin] = _to_status_report(verdict.status(row))
     return by_node
 
@@ -267,7 +267,7 @@ def _run_permit_on_best_nodes(cycle: Cycle) -> dict[str, FirstFailReport]:
 
     Pods that are placed together with the rest of their group are not asked about.
     """
-    if not cycle.schedulable or _is_bound_with_group(cycle) or not cycle.framework.at("permit"):
+    if not cycle.schedulable or _is_bound_with_group(cycle) or not cycle.framework.plugins_at("permit"):
         return {}
     reports = {}
     for row in cycle.scores.best.tolist():
@@ -296,7 +296,7 @@ def _find_verdict_of_permit(cycle: Cycle, reports: Mapping[str, FirstFailReport]
     if first is None or any(answer is None or answer.code == Code.WAIT for answer in answers):
         return "Schedulable", None
     if first.code in REJECTED_AT_PERMIT:
-        return "Unschedulable", histogram(1, Counter(first.reasons))
+        return "Unschedulable", format_histogram(1, Counter(first.reasons))
     return "Error", ", ".join(first.reasons)
 
 
@@ -309,7 +309,7 @@ def _find_reservations(cycle: Cycle) -> dict[str, Reservation]:
     Nodes on which nothing would be reserved are left out.
     """
     reserving = []
-    for plugin in cycle.framework.at("reserve"):
+    for plugin in cycle.framework.plugins_at("reserve"):
         if offers(plugin, ReservePlugin):
             result = cycle.pre_filter.results.get(plugin.name, PreFilterResult())
             if result.status.code is Code.SUCCESS:
@@ -378,7 +378,7 @@ def _add_extenders(report: Explanation, cycle: Cycle, scheduler: Scheduler) -> E
     )
     return replace(
         report,
-        extended=(EXTENDERS_GOT_MORE if got_more else EXTENDERS_GOT,) if calls else (),
+        extended=(EXTENDERS_GOT_MORE if got_more else EXTENDER_INPUT_NOTE,) if calls else (),
         extender_order=tuple(extender.url for extender in scheduler.extenders),
         binder=next(binders, ""),
         calls=tuple(ExtenderCallReport(call.extender, call.verb, call.nodes, call.full) for call in calls),

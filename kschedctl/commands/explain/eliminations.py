@@ -1,4 +1,4 @@
-"""Which node was eliminated by what: grouped by reason, and node by node with everything that would refuse it."""
+"""Which node was eliminated by what: grouped by reason, and node by node with everything that would reject it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kschedctl.api.node_pools import find_pool
 from kschedctl.commands.explain.reach import Distances, Obstacle, Standing, standing
 from kschedctl.commands.explain.report import Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.snapshot.node_order import zone_key
 
@@ -43,7 +43,7 @@ def _elimination(same: list[Obstacle], stands: Standing, cycle: Cycle) -> tuple[
         reason=same[0].reason,
         nodes=len(rows),
         only=int((stands.against[rows] == 1).sum()),
-        nearest=NearestMiss(cycle.view.nodes.names[nearest], words(fact), fact) if fact else None,
+        nearest=NearestMiss(cycle.view.nodes.names[nearest], describe_fact(fact), fact) if fact else None,
     )
 
 
@@ -83,14 +83,14 @@ def _node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping
 
 
 def _refusals(obstacles: Sequence[Obstacle], row: int) -> tuple[Refusal, ...]:
-    """What the scheduler reports of a node, then what else would refuse it."""
+    """What the scheduler reports of a node, then what else would reject it."""
     against = sorted((o for o in obstacles if o.mask[row]), key=lambda obstacle: not obstacle.reported[row])
     return tuple(_refusal(obstacle, row) for obstacle in against)
 
 
 def _refusal(obstacle: Obstacle, row: int) -> Refusal:
     fact = fact_of([obstacle], row)
-    return Refusal(obstacle.plugin if obstacle.looked_at else "", obstacle.reason, words(fact), fact)
+    return Refusal(obstacle.plugin if obstacle.looked_at else "", obstacle.reason, describe_fact(fact), fact)
 
 
 def node_groups(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:

@@ -17,7 +17,7 @@ from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, held
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.unknown import REMEDIES, together, unknown_kinds
+from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.remedy import complete_first
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
@@ -50,8 +50,8 @@ def check_in_queue(ranking: Iterable[Ranked], checks: QueueChecks, count: int | 
 
 
 def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
-    """The extenders that might refuse what the remedies make fit."""
-    return unknown_kinds(
+    """The extenders that might reject what the remedies make fit."""
+    return summarize_unknowns(
         (unknown for candidate in best for unknown in candidate.trial.unheard), {Effect.NARROWS: REMEDIES}
     )
 
@@ -74,7 +74,7 @@ def with_remedies(report: Explanation, asked: TargetPod) -> Explanation:
     lines = (
         too_large(search.trials.base, new_machine=new_machine) if shown else (*impossible(search), *rollouts.refused())
     )
-    unknown = together((report.unknown, unheard(fix.ranked for fix in best)))
+    unknown = merge_unknown_kinds((report.unknown, unheard(fix.ranked for fix in best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 

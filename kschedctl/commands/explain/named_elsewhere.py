@@ -14,8 +14,8 @@ from kschedctl.cli.source import in_context
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.workload_pods import pods_of
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
+from kschedctl.replay.controllers.workload_pods import find_pods
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_checked
 
 
@@ -41,7 +41,7 @@ def report_named_elsewhere(
         scope="",
         waiting_elsewhere=entries,
         asked_about=tuple(map(str, named)),
-        unknown=unread_elsewhere(inquiry.cluster) if not entries else (),
+        unknown=find_unread_waiting_kinds(inquiry.cluster) if not entries else (),
         undecided=is_not_checked(entries),
     )
 
@@ -131,6 +131,6 @@ def _find_foreign_job(
             if (kind, name) != ("Job", reference.name) or (namespaces is not None and namespace not in namespaces):
                 continue
             stored = {job.metadata.name for job in cluster.in_namespace(FIELDS["Job"], namespace)}
-            if name not in stored and not pods_of(cluster, owner):
+            if name not in stored and not find_pods(cluster, owner):
                 return owner
     return None

@@ -14,16 +14,16 @@ from kschedctl.cluster import Cluster, convert, describe, namespaced
 from kschedctl.commands.explain.report import FINE, Explanation
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.creation import admit_pod
-from kschedctl.replay.controllers.manifests import sort_out
+from kschedctl.replay.controllers.manifests import sort_manifests
 from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import (
     HOOK_KINDS,
-    hooks_not_asked,
-    limits_not_looked_at,
-    unread_limits,
+    describe_unreplayed_limits,
+    find_unasked_hooks,
+    find_unread_limits,
 )
-from kschedctl.replay.denials import refuse, refuse_struct
+from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
 from kschedctl.reports.unknown import UnknownKind, reasons
 from kschedctl.scheduler.scheduler import Scheduler
@@ -33,7 +33,7 @@ def validate_new(manifest: JsonObject | Pod, cluster: Cluster) -> None:
     """Raise InputError if the API server would not create the object of the manifest."""
     if isinstance(manifest, Pod) or manifest.get("kind") not in KINDS or object_at(manifest, "metadata").get("uid"):
         return
-    refuse(manifest, cluster, admission=False)
+    raise_if_denied(manifest, cluster, admission=False)
 
 
 def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
@@ -43,7 +43,7 @@ def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
     """
     if isinstance(pod, Pod) or (pod.get("kind") == "Pod" and object_at(pod, "metadata").get("uid")):
         return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_to_pod(pod))
-    manifests = sort_out([pod])
+    manifests = sort_manifests([pod])
     if len(manifests.workloads) != 1:
         raise InputError("not a Pod, nor one workload that makes pods", where=describe(pod))
     return create_targets(scheduler, manifests.workloads.values(), manifests.documents)[0]
@@ -54,9 +54,9 @@ def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
     pod = _to_pod(manifest)
     if not pod.metadata.uid:  # not created yet
         if isinstance(manifest, Pod):
-            refuse_struct(pod, scheduler.cluster, admission=False)
+            raise_if_struct_denied(pod, scheduler.cluster, admission=False)
         else:
-            refuse({"kind": "Pod", **manifest}, scheduler.cluster, admission=False)
+            raise_if_denied({"kind": "Pod", **manifest}, scheduler.cluster, admission=False)
         pod = admit_pod(pod, scheduler.cluster)
     return scheduler.view.admitted(scheduler.view.stored(pod))
 
@@ -82,14 +82,14 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     """
     namespaces = (target.pod.metadata.namespace,)
     admission: Mapping[str, bool] = {} if target.admitted is None else dict.fromkeys(namespaces, target.admitted)
-    not_replayed = limits_not_looked_at(cluster, namespaces, admission)
+    not_replayed = describe_unreplayed_limits(cluster, namespaces, admission)
     if not fits:
-        hooks = hooks_not_asked(cluster, [target.pod])
+        hooks = find_unasked_hooks(cluster, [target.pod])
         text = f"admission, which may refuse or change the pod: {reasons(hooks)}"
         return CreationDoubts((*not_replayed, text) if hooks else not_replayed)
     denied = target.not_created is not None
-    hooks = hooks_not_asked(cluster, [target.pod], refused=denied)
-    return CreationDoubts(not_replayed, hooks if denied else (*unread_limits(cluster, namespaces), *hooks))
+    hooks = find_unasked_hooks(cluster, [target.pod], denied=denied)
+    return CreationDoubts(not_replayed, hooks if denied else (*find_unread_limits(cluster, namespaces), *hooks))
 
 
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:

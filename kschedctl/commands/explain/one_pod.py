@@ -14,7 +14,7 @@ from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import autoscaler_fixes, new_node
 from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
 from kschedctl.replay.unknown import (
-    together,
+    merge_unknown_kinds,
 )
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
@@ -136,7 +136,7 @@ def explain_target(target: TargetPod) -> Explanation:
         report = replace(report, not_replayed=(*report.not_replayed, *creation.not_replayed))
     report = replace(
         report,
-        unknown=together((report.unknown, target.unread, doubtful_kinds)),
+        unknown=merge_unknown_kinds((report.unknown, target.unread, doubtful_kinds)),
         undecided=report.undecided or bool(doubtful_kinds),
     )
 
@@ -195,6 +195,6 @@ def combine_explanations(reports: Sequence[Explanation]) -> Explanations:
         not_replayed=tuple(dict.fromkeys(text for report in reports for text in report.not_replayed)),
         ignored=tuple(dict.fromkeys(text for report in reports for text in report.ignored)),
         extended=tuple(dict.fromkeys(text for report in reports for text in report.extended)),
-        unknown=together(report.unknown for report in reports),
+        unknown=merge_unknown_kinds(report.unknown for report in reports),
         undecided=any(report.undecided for report in reports) and not certain,
     )

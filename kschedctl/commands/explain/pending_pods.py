@@ -13,9 +13,9 @@ from kschedctl.commands.explain.headline import shared_cause
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
-from kschedctl.replay.controllers.workload_pods import described, waiting
-from kschedctl.replay.unknown import VERDICT, together
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
+from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
+from kschedctl.replay.unknown import VERDICT, merge_unknown_kinds
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind, undecided
@@ -69,28 +69,30 @@ def pending_in(
 ) -> PendingPods:
     """Pending pods of a scheduler that is there; ``namespace``: None for all."""
     cluster = scheduler.cluster
-    pods = waiting(cluster, namespace, selector)
+    pods = find_pending_pods(cluster, namespace, selector)
     lacking = (
         () if selector else CreationFailures(cluster, now).report_current(namespace)
     )  # pods that are not have no labels
-    report = pending_pods(scheduler, pods, described(namespace, selector), now, in_full, not_created=lacking)
+    report = pending_pods(scheduler, pods, describe_scope(namespace, selector), now, in_full, not_created=lacking)
     if not selector:  # what has no pods has no labels of pods
         report = with_waiting_elsewhere(report, cluster, namespace, now)
-    report = replace(report, unknown=together((report.unknown, () if selector else find_unread_kinds(cluster))))
-    return replace(report, elsewhere=0 if pods else len(waiting(cluster, None)))
+    report = replace(
+        report, unknown=merge_unknown_kinds((report.unknown, () if selector else find_unread_kinds(cluster)))
+    )
+    return replace(report, elsewhere=0 if pods else len(find_pending_pods(cluster, None)))
 
 
 def with_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str | None, now: str) -> PendingPods:
     """Return the report with what waits before kube-scheduler sees a pod of it, which decides the verdict, too."""
     elsewhere = find_waiting_elsewhere(cluster, namespace, now)
-    unread_queues = unread_elsewhere(cluster)
+    unread_queues = find_unread_waiting_kinds(cluster)
     pending = any(group.verdict not in FINE for group in report.groups) and not report.undecided
     certain = pending or bool(report.not_created) or is_not_admitted(elsewhere)
     doubtful = report.undecided or is_not_checked(elsewhere) or undecided(unread_queues)
     return replace(
         report,
         waiting_elsewhere=elsewhere,
-        unknown=together((report.unknown, unread_queues)),
+        unknown=merge_unknown_kinds((report.unknown, unread_queues)),
         undecided=doubtful and not certain,
     )
 
@@ -116,7 +118,7 @@ def pending_pods(
         f"{report.pod}: {what}" for report in explanations.values() for what in report.upstream_faults
     )
     nothing = _of_nothing(scheduler)
-    unknown = together((*(report.unknown for report in explanations.values()), nothing))
+    unknown = merge_unknown_kinds((*(report.unknown for report in explanations.values()), nothing))
     doubtful = bool(nothing) or any(report.undecided for report in explanations.values())
     certain = any(report.verdict not in FINE and not report.undecided for report in explanations.values())
     return PendingPods(

@@ -25,8 +25,8 @@ from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Explanation
 from kschedctl.commands.explain.waiting_report import LastWords, TerminatingVictim
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -316,7 +316,7 @@ class ReplayedCluster:
     now: str = ""
     """The RFC 3339 time of the cluster, empty if unknown: then nothing is said about ages."""
     thresholds: WaitingThresholds = field(default_factory=WaitingThresholds)
-    progress: Progress = UNSEEN
+    progress: Progress = NO_PROGRESS
 
     @property
     def cluster(self) -> Cluster:
@@ -325,7 +325,7 @@ class ReplayedCluster:
     @cached_property
     def pending(self) -> tuple[Pod, ...]:
         """The pods that wait for a node, in order of namespace and name."""
-        return tuple(pod for pod in self.cluster.unbound_pods() if is_waiting(pod))
+        return tuple(pod for pod in self.cluster.unbound_pods() if is_pending(pod))
 
     @cached_property
     def replay(self) -> tuple[ReplayedPods, ...]:

@@ -12,7 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import losses as failing
 from kschedctl.commands.failures.report import Failures
 from kschedctl.commands.whatif.one_more_node import with_more_nodes
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 
@@ -26,8 +26,8 @@ def failures(
     runs: int = 1,
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> Failures:
     """What would no longer fit if any one ``unit`` (node, zone or pool) were lost, or with ``pairs`` any two at once.
 

@@ -24,14 +24,19 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.edits import by_group, returns, zone_of
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.replay.placements import pending_groups, pod_counts
-from kschedctl.replay.repeated_runs import over_runs
-from kschedctl.replay.return_order import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
-from kschedctl.replay.settling import run_on, victims
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
-from kschedctl.replay.unknown import of_simulation, together
+from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
+from kschedctl.replay.placements import count_pods_by_place, group_unplaced
+from kschedctl.replay.repeated_runs import spread_over_runs
+from kschedctl.replay.return_order import (
+    combine_always_unplaced,
+    count_always_unplaced,
+    shuffle_returns,
+    spread_unplaced,
+)
+from kschedctl.replay.settling import list_victims, schedule_with_victims
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -40,8 +45,8 @@ from kschedctl.snapshot.fork import Fork
 
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
-    "zone": lambda cluster: by_group(cluster, zone_of),
-    "pool": lambda cluster: by_group(cluster, find_pool),
+    "zone": lambda cluster: group_nodes(cluster, get_zone),
+    "pool": lambda cluster: group_nodes(cluster, find_pool),
 }
 """What can fail -> the nodes of each."""
 MOST_PAIRS = 200_000
@@ -85,16 +90,16 @@ def failures(
     runs: int = 1,
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> Failures:
     """The losses of every ``unit``, a key of UNITS, the worst first. Raises UsageError, InputError."""
     shared = SharedCluster(cluster, sampling, call_extender)
-    workers = those_who_may_ask(workers, call_extender)
+    workers = limit_workers(workers, call_extender)
     what = losses(cluster, unit, pairs)
     trials = [replace(loss, seed=seed + run, in_any_order=run > 0) for loss in what for run in range(runs)]
     results = run_all(lose, shared, trials, workers, progress.begin("Failures", len(trials)))
-    by_loss = ([f for f in results.found[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
+    by_loss = ([f for f in results.by_task[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
     ranked = sorted((_worst(some) for some in by_loss if some), key=_badness, reverse=True)
     worst = [*ranked[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
     lost = {name for loss in what for name in loss.nodes}
@@ -105,8 +110,8 @@ def failures(
         seed=seed,
         failures=tuple(worst),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
-        search_start=search_start(sampling, len(cluster.nodes), seed),
-        **cluster_basis(together(failure.unknown for failure in worst), shared.scheduler),
+        search_start=describe_search_start(sampling, len(cluster.nodes), seed),
+        **build_cluster_basis(merge_unknown_kinds(failure.unknown for failure in worst), shared.scheduler),
         interrupted=results.interrupted,
         runs=runs,
     )
@@ -119,9 +124,12 @@ def _badness(failure: Failure) -> tuple[int, ...]:
 
 def _worst(runs: Sequence[Failure]) -> Failure:
     """The worst of several runs, and how the others differ."""
-    spreads = over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
-    by_workload = unplaced_over_runs([run.reasons for run in runs])
-    unknown, proven = together(run.unknown for run in runs), most_in_no_order(run.in_no_order for run in runs)
+    spreads = spread_over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
+    by_workload = spread_unplaced([run.reasons for run in runs])
+    unknown, proven = (
+        merge_unknown_kinds(run.unknown for run in runs),
+        combine_always_unplaced(run.in_no_order for run in runs),
+    )
     return replace(
         max(runs, key=_badness),
         over_runs=spreads,
@@ -133,7 +141,7 @@ def _worst(runs: Sequence[Failure]) -> Failure:
 
 def lose(shared: SharedCluster, loss: Loss) -> Failure:
     """One loss."""
-    view, (made_anew, bare) = shared.scheduler.view, shared.once(_fates)
+    view, (made_anew, bare) = shared.scheduler.view, shared.get_cached(_fates)
     gone = np.zeros(len(view.nodes), np.bool_)
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.node]
@@ -143,8 +151,8 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
     simulation.release(find_positions(there))
     emptied = simulation.view.fork() if loss.in_any_order else None
     if loss.in_any_order:
-        displaced = order_of_return(simulation, displaced, Random(loss.seed))
-    outcomes = run_on(simulation, [position for position in displaced if position not in refused])
+        displaced = shuffle_returns(simulation, displaced, Random(loss.seed))
+    outcomes = schedule_with_victims(simulation, [position for position in displaced if position not in refused])
     if simulation.interrupted:
         raise KeyboardInterrupt
     after = np.zeros_like(view.requested)
@@ -154,12 +162,12 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
         nodes=loss.nodes,
         displaced=len(displaced),
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
-        evicted=len(victims(outcomes)),
+        evicted=len(list_victims(outcomes)),
         lost=int((there & bare).sum()),
-        reasons=pending_groups(simulation, outcomes, {}),
-        in_no_order={} if emptied is None else in_no_order(Simulation(shared.scheduler, emptied), outcomes),
-        **pod_counts(view, view.requested, after),
-        unknown=of_simulation(simulation),
+        reasons=group_unplaced(simulation, outcomes, {}),
+        in_no_order={} if emptied is None else count_always_unplaced(Simulation(shared.scheduler, emptied), outcomes),
+        **count_pods_by_place(view, view.requested, after),
+        unknown=find_simulation_unknowns(simulation),
         not_created=not_created,
     )
 
@@ -200,6 +208,6 @@ def _fates(shared: SharedCluster) -> tuple[Bools, Bools]:
 
 def fates(view: Fork) -> tuple[Bools, Bools]:
     """(P,) each: the pods made anew when their node is lost, and those lost with it; looked up once for pods alike."""
-    anew = view.pods.where(lambda info: returns(info.pod))
+    anew = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
     bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")
     return anew[view.pods.info], bare[view.pods.info]

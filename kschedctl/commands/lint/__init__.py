@@ -17,8 +17,8 @@ from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.cluster import Cluster
 from kschedctl.commands.lint.described_cluster import DescribedCluster, cluster_among
 from kschedctl.errors import UsageError
-from kschedctl.lint.engine import chosen_rules, findings_of, problems_of
-from kschedctl.lint.findings.reporting import EVERYTHING, Reporting
+from kschedctl.lint.engine import build_findings, choose_rules, find_problems
+from kschedctl.lint.findings.reporting import REPORT_EVERYTHING, Reporting
 from kschedctl.lint.findings.scope import ALL_OBJECTS, LintScope
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule, RuleProfile, Severity
@@ -71,10 +71,10 @@ def lint(
     manifests = read_repository(files) if names else None
     goes = Destination(namespace, [], [from_here(path) for path in names if not os.path.isdir(path)])
     context = lint_context(manifests, described, gates, goes, instance_types)
-    rules = chosen_rules(select, ignore, RuleProfile(profile))
-    bounded = not select and profile != RuleProfile.ALL
-    reporting = replace(EVERYTHING, least=Severity(severity), bounded=bounded)
-    return told(context, rules, problems_of(context, rules), reporting)
+    rules = choose_rules(select, ignore, RuleProfile(profile))
+    condensed = not select and profile != RuleProfile.ALL
+    reporting = replace(REPORT_EVERYTHING, min_severity=Severity(severity), condensed=condensed)
+    return told(context, rules, find_problems(context, rules), reporting)
 
 
 def told(
@@ -85,7 +85,7 @@ def told(
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
     """The findings, with the version of the program that made them."""
-    return replace(findings_of(context, rules, problems, reporting, scope), tool_version=VERSION)
+    return replace(build_findings(context, rules, problems, reporting, scope), tool_version=VERSION)
 
 
 def lint_context(
@@ -97,7 +97,7 @@ def lint_context(
 ) -> LintContext:
     """What rules look at: the manifests, or without any the cluster. Raises UsageError, InputError."""
     context = _linted_alone(manifests, cluster, gates, goes)
-    return context if types is None else replace(context, sold=read_instance_types(types))
+    return context if types is None else replace(context, instance_types=read_instance_types(types))
 
 
 def _linted_alone(
@@ -108,11 +108,11 @@ def _linted_alone(
             raise UsageError(
                 "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
             )
-        return LintContext.of_cluster(cluster.cluster)
+        return LintContext.from_cluster(cluster.cluster)
     described = cluster or cluster_among(manifests.objects, gates, goes.named)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     manifests.sets.declare(goes.together)
-    context = LintContext.of_manifests(located, described.cluster, gates, goes.namespace, sets_of=manifests.sets.of)
+    context = LintContext.from_manifests(located, described.cluster, gates, goes.namespace, get_sets=manifests.sets.of)
     unreadable = tuple(Subject("File", "", place=place).problem((), place.what) for place in manifests.broken)
     passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
     return replace(
@@ -120,7 +120,7 @@ def _linted_alone(
         invalid=(*context.invalid, *described.faults),
         unreadable=unreadable,
         passed_over=passed_over,
-        whole=manifests.whole,
-        own=described.own,
-        stored=described.stored,
+        all_manifests_read=manifests.whole,
+        is_self_described=described.own,
+        stored_manifests=described.stored,
     )

@@ -29,12 +29,12 @@ from kschedctl.commands.lint.fixes import Linted, LintFixer
 from kschedctl.commands.lint.fixes_report import LintFixes
 from kschedctl.commands.lint.settings import Project, find_settings, path_ignores, read_baseline, read_settings
 from kschedctl.errors import UsageError
-from kschedctl.lint.engine import chosen_rules, problems_of, rule_named
+from kschedctl.lint.engine import choose_rules, find_problems, get_rule
 from kschedctl.lint.findings.reporting import Reporting
-from kschedctl.lint.findings.suppression import STDIN_NAME, baseline_text
+from kschedctl.lint.findings.suppression import STDIN_NAME, render_baseline
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import RuleProfile, Severity
-from kschedctl.lint.rule_reports import rule_list, rule_report
+from kschedctl.lint.rule_reports import build_rule_list, build_rule_report
 from kschedctl.lint.settings import LintSettings
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -176,11 +176,11 @@ def lint(
     """
     words = files or []
     if words == ["rules"]:
-        return shown.answer(rule_list())
+        return shown.answer(build_rule_list())
     if words[:1] == ["explain"]:
         if len(words) != 2:
             raise UsageError("which rule?", hint="kschedctl lint explain RULE; kschedctl lint rules lists them")
-        return shown.answer(rule_report(rule_named(words[1])))
+        return shown.answer(build_rule_report(get_rule(words[1])))
     settings_file = Path(which.settings) if which.settings else find_settings(Path.cwd())
     settings = read_settings(settings_file)
     if not (source.snapshot or around.is_live(source)):
@@ -224,18 +224,18 @@ def _linter(
     # A profile that the command line names is what is wanted now, whatever the settings select.
     selected = _listed(which.select) or (settings.select if which.profile is None else ())
     profile = which.profile or settings.profile
-    rules = chosen_rules(selected, ignored, profile, settings.severity)
+    rules = choose_rules(selected, ignored, profile, settings.severity)
     reporting = Reporting(
         settings.severity,
         which.severity or Severity.NOTE,
         _baseline(which, project),
         path_ignores(project),
-        bounded=which.write_baseline is None and not selected and profile is not RuleProfile.ALL,
+        condensed=which.write_baseline is None and not selected and profile is not RuleProfile.ALL,
     )
 
     def linter(manifests: Repository | None) -> Linted:
         context = context_of(manifests)
-        problems = problems_of(context, rules)
+        problems = find_problems(context, rules)
         return told(context, rules, problems, reporting, which.scope), problems
 
     return linter
@@ -243,7 +243,7 @@ def _linter(
 
 def _told(report: Findings, which: Which, shown: Shown, settings: LintSettings) -> Answer | int:
     if which.write_baseline is not None:
-        write_file(which.write_baseline, [baseline_text(report.findings).encode(errors="backslashreplace")])
+        write_file(which.write_baseline, [render_baseline(report.findings).encode(errors="backslashreplace")])
         log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)
         return CLEAN
     return shown.answer(report, FOUND if report.at_least(which.fail_on or settings.fail_on) else CLEAN)

@@ -12,7 +12,7 @@ import typer
 from kschedctl.api.labels import parse_selector
 from kschedctl.commands.lint.settings import Project
 from kschedctl.lint.findings.scope import LintScope
-from kschedctl.lint.findings.suppression import path_matches
+from kschedctl.lint.findings.suppression import matches_path
 from kschedctl.lint.framework.rule import Severity
 from kschedctl.sources.documents.files import STDIN
 
@@ -55,5 +55,5 @@ class LintFilters:
         return [
             file
             for file in files
-            if file == STDIN or not any(path_matches(file, pattern, base) for pattern, base in excluded)
+            if file == STDIN or not any(matches_path(file, pattern, base) for pattern, base in excluded)
         ]

@@ -113,7 +113,7 @@ def _fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedText]:
     reported = {(f.rule, f.object, f.path, f.file, f.line, f.column): f for f in report.findings}
     wanted: dict[Text, dict[Correction, Finding]] = defaultdict(dict)
     for rule, problem in problems:
-        place, change = problem.subject.place, rule.edit_for(problem)
+        place, change = problem.subject.place, rule.find_edit(problem)
         if change is None or not isinstance(place, LocatedObject) or place.source:  # Helm would write it again
             continue
         key = rule.id, str(problem.subject), path_text(problem.path), place.file, *place.locate(problem.path)

@@ -20,7 +20,7 @@ from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.simulate import prepare
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 
@@ -32,8 +32,8 @@ def make_room(
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
     """Which pods have to move so that these fit, in which order, and where does each go? Every step is replayed.
 
@@ -69,8 +69,8 @@ def room_for_asked(
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
     """For pods that wait; arguments and errors as for ``make_room``."""
     if refused := [lacking for pod in asked if (lacking := pod.never_created)]:
@@ -88,8 +88,8 @@ def room_for_manifests(
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
     written: Mapping[Owner, JsonObject] | None = None,
 ) -> MakeRoom:
     """For all pods of manifests that are created; ``written``: as for ``simulate``, else as for ``make_room``."""

@@ -9,7 +9,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
-from kschedctl.replay.edits import added
+from kschedctl.replay.edits import add_pods
 
 
 def waiting_with(asked: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
@@ -24,7 +24,7 @@ def waiting_with(asked: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
         if other.scheduler.cluster is not asked[0].scheduler.cluster:
             raise UsageError("these pods come in different ways", hint="name one of them")
         if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
-            cluster = added(cluster, [pod])
+            cluster = add_pods(cluster, [pod])
         keys |= dict.fromkeys([pod.key, *(other.key for other in _others(other, cluster))])
     return cluster, list(keys)
 

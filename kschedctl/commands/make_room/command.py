@@ -21,7 +21,7 @@ from kschedctl.commands import make_room as library
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -103,5 +103,5 @@ def _for_manifests(source: Source, scope: Scope, wishes: RoomWishes, how: How) -
     if not given.manifests:
         hint = "name a pod that waits; what has a UID or a node is part of the cluster"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
-    with in_files(given.places):
+    with locate_errors(given.places):
         return library.room_for_manifests(given.cluster, given.manifests, wishes, written=given.written, **how)

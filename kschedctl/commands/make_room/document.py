@@ -14,9 +14,9 @@ from kschedctl.commands.make_room.room import PlanPart, RoomMaking, never_tried
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_of_job
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.pools import pool_changes
-from kschedctl.replay.shared_cluster import cluster_basis
-from kschedctl.replay.unknown import of_simulation
+from kschedctl.replay.pools import compare_pools
+from kschedctl.replay.shared_cluster import build_cluster_basis
+from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -42,12 +42,12 @@ def document(room: RoomMaking) -> MakeRoom:
         cause=_cause(simulation, missing),
         preempts=_preempts(room),
         commands=tuple(command for part in room.parts for command in _commands(room, part)),
-        pools=pool_changes(room.before.view, simulation.view) if room.parts else (),
+        pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(fragmented(room.searches[0])) if room.searches else (),
         held=tuple(HeldPods(why, count) for why, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_searched(room),
         interrupted=room.interrupted,
-        **cluster_basis(of_simulation(simulation, *leans_on), room.before.scheduler),
+        **build_cluster_basis(find_simulation_unknowns(simulation, *leans_on), room.before.scheduler),
     )
 
 
@@ -75,18 +75,18 @@ def _commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     """
     nodes, pods = room.before.view.nodes.objects, room.before.view.pods.objects
     emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
-    yield from (kubectl.run("cordon", nodes[row].metadata.name) for row in emptied)
+    yield from (kubectl.render_command("cordon", nodes[row].metadata.name) for row in emptied)
     cordoned: Row | None = None
     for position, source, _, _ in part.moved:
         if cordoned is not None and cordoned != source:
-            yield kubectl.run("uncordon", nodes[cordoned].metadata.name)
+            yield kubectl.render_command("uncordon", nodes[cordoned].metadata.name)
             cordoned = None
         if cordoned is None and source not in emptied and not nodes[source].spec.unschedulable:
             cordoned = source
-            yield kubectl.run("cordon", nodes[source].metadata.name)
-        yield kubectl.evict(pods[position])
+            yield kubectl.render_command("cordon", nodes[source].metadata.name)
+        yield kubectl.render_eviction(pods[position])
     left = emptied if cordoned is None else [cordoned, *emptied]
-    yield from (kubectl.run("uncordon", nodes[row].metadata.name) for row in left)
+    yield from (kubectl.render_command("uncordon", nodes[row].metadata.name) for row in left)
 
 
 def _preempts(room: RoomMaking) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, MORE_THAN_ONE, Evictions, job_would_fail
-from kschedctl.replay.edits import is_made_again
+from kschedctl.replay.edits import is_recreated
 from kschedctl.scheduler.engine.preemption.budgets import key_of
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -80,7 +80,7 @@ def why_not(pod: Pod) -> str:
         return "they are being deleted"
     if kind in ("DaemonSet", "Node"):
         return "they belong to their node (DaemonSets, static pods)"
-    if not is_made_again(pod):
+    if not is_recreated(pod):
         return "nobody makes them again"
     if notes.safe_to_evict == "false" or notes.do_not_disrupt == "true":
         return "an annotation says not to evict them"

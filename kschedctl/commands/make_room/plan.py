@@ -11,8 +11,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.document import document
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import DraftTask, RoomMaking, RoomWishes
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, crew
-from kschedctl.replay.shared_cluster import those_who_may_ask
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, open_worker_pool
+from kschedctl.replay.shared_cluster import limit_workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -27,8 +27,8 @@ def make_room(
     *,
     seed: int = 0,
     call_extender: CallExtender | None = None,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
     """The moves that let pods of the cluster fit that wait, ``namespace/name``.
 
@@ -36,7 +36,7 @@ def make_room(
     """
     shared = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
     room = shared.made = _begun(Scheduler(cluster, call_extender), shared)
-    with crew(judged, shared, those_who_may_ask(workers, call_extender)) as room.hands:
+    with open_worker_pool(judged, shared, limit_workers(workers, call_extender)) as room.hands:
         room.done = progress.begin("Trying plans", 0)
         return _made(room)
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Node
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.edits import cordoned_node
-from kschedctl.replay.settling import come_back
+from kschedctl.replay.edits import cordon_node
+from kschedctl.replay.settling import recreate_gone
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -58,7 +58,7 @@ class Rehearsal:
     def cordoning(self, rows: frozenset[Row]) -> Rehearsal:
         """A copy in which these are the nodes that the plan keeps cordoned."""
         changes = {row: self.nodes[row] for row in self.cordoned - rows}
-        changes |= {row: cordoned_node(self.nodes[row]) for row in rows - self.cordoned}
+        changes |= {row: cordon_node(self.nodes[row]) for row in rows - self.cordoned}
         view = self.view.changed(self.view.cluster, changes) if changes else self.view.fork()
         return replace(self, view=view, cordoned=rows)
 
@@ -96,7 +96,7 @@ class Rehearsal:
             self.view.assume(leaving, source)
         if self.first:
             self._try_waiting(simulation)
-        outcome = simulation.attempt(position) if come_back(simulation, [position]) else None
+        outcome = simulation.attempt(position) if recreate_gone(simulation, [position]) else None
         if leaving is not None:
             self.view.forget(leaving)
             outcome = outcome or simulation.attempt(position)

@@ -24,9 +24,9 @@ from kschedctl.commands.make_room.rehearsal import PlayedMove, Rehearsal, play
 from kschedctl.commands.make_room.search import Plan, PlanSearch
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
-from kschedctl.replay.parallel import Crew
+from kschedctl.replay.parallel import WorkerPool
 from kschedctl.replay.pools import Pools
-from kschedctl.replay.settling import all_outcomes, pending
+from kschedctl.replay.settling import find_pending, schedule_victims
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -117,7 +117,7 @@ class RoomMaking:
     held: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
     taken: list[PlanTaken] = field(default_factory=list)
-    hands: Crew[DraftTask, bool] | None = None
+    hands: WorkerPool[DraftTask, bool] | None = None
     done: Callable[[int], None] = lambda number: None
     latest: dict[object, list[ReplayedPlan]] = field(default_factory=dict)
 
@@ -126,14 +126,14 @@ class RoomMaking:
         """Raises UsageError for a pool that is not there, InputError for a selector."""
         keep = _selector(wishes.keep) if wishes.keep else None
         simulation = Simulation(scheduler, seed=seed)
-        others = [position for position in pending(simulation) if position not in wanted]
-        outcomes = all_outcomes(simulation, simulation.schedule(others))
+        others = [position for position in find_pending(simulation) if position not in wanted]
+        outcomes = schedule_victims(simulation, simulation.schedule(others))
         if simulation.interrupted:
             raise KeyboardInterrupt
         waiting = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
         left = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = Pools.of(simulation.view).chosen(wishes.pool)
+        nodes = Pools.of(simulation.view).nodes_in(wishes.pool)
         return cls(stage.cordoning(NOWHERE), simulation, wanted, left, nodes, keep, wishes, stage)
 
     def make(self) -> None:
@@ -202,7 +202,7 @@ class RoomMaking:
             ]
             if self.hands is None or len(drafts) == 1:
                 return map(self.accepts, drafts)
-            return self.hands.results([DraftTask(tuple(self.taken), draft) for draft in drafts])
+            return self.hands.run([DraftTask(tuple(self.taken), draft) for draft in drafts])
 
         abreast = self.hands.size if self.hands else 1
         search = PlanSearch(now, members[-1], may_move, self.nodes, accept, until, abreast, self.done)

@@ -11,11 +11,11 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing.emptying import Limits
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.packing.section import USUAL, packing_section
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 
 
-def packing(cluster: Cluster, *, nodes: int | None = None, progress: Progress = UNSEEN) -> PackingSection:
+def packing(cluster: Cluster, *, nodes: int | None = None, progress: Progress = NO_PROGRESS) -> PackingSection:
     """Which free capacity is stranded, and which nodes could go?
 
     ``nodes``: how many to try to empty, 0 for all; else a few, as far as few pods move.

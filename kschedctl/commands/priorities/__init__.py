@@ -11,13 +11,13 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.commands.audit.priorities.growth import PriorityLimits
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.priorities.section import priorities_section
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import moment_of
 
 
 def priorities(
-    cluster: Cluster, limits: PriorityLimits | None = None, *, now: str = "", progress: Progress = UNSEEN
+    cluster: Cluster, limits: PriorityLimits | None = None, *, now: str = "", progress: Progress = NO_PROGRESS
 ) -> PrioritiesSection:
     """Who outranks whom, who starves, and who would be evicted first?
 

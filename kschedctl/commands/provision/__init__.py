@@ -19,7 +19,7 @@ from kschedctl.autoscaling.karpenter.node_classes import kind_of_class
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
 from kschedctl.fixes.new_node_rivals import queue_with_new_nodes
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.provisioning import Provisioning
 from kschedctl.reports.unknown import VERDICT, UnknownKind
@@ -63,7 +63,7 @@ def disrupt(
     options: JsonObject | None = None,
     *,
     now: str = "",
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> Disruption:
     """Which nodes Karpenter (v1.14) would take away, what it would launch instead, and what keeps each other node.
 

@@ -10,7 +10,7 @@ from kschedctl.commands.audit.races import compare
 from kschedctl.commands.audit.races.measured import Measures, measures_of
 from kschedctl.commands.audit.races.question import GivenFields, question_of
 from kschedctl.commands.audit.races.report import Races
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 
 
@@ -19,7 +19,7 @@ def races(
     cluster: Cluster | None = None,
     *,
     measures: Measures | None = None,
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> Races:
     """How many pods would be double-booked? Simulates pods that are assumed, bound and confirmed, or expire.
 

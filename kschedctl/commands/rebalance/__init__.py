@@ -12,7 +12,7 @@ from kschedctl.commands.rebalance import rounds as study
 from kschedctl.commands.rebalance.report import Rebalancing
 from kschedctl.descheduling.default_policy import DEFAULT, DEFAULT_POLICY
 from kschedctl.descheduling.policy import read_policy
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.sources.cluster import moment_of
 
 
@@ -24,7 +24,7 @@ def rebalance(
     rounds: int = 10,
     seed: int = 0,
     now: str = "",
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> Rebalancing:
     """What would the descheduler evict, where do the pods go, does that end, and which budgets stop it?
 

@@ -9,7 +9,7 @@ import numpy as np
 from kschedctl.api.arrays import Ints, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.eviction import as_terminating, find_jobs_that_wait, terminates_beside_replacement
-from kschedctl.replay.edits import returns, with_pods
+from kschedctl.replay.edits import change_pods, is_recreated_elsewhere
 from kschedctl.snapshot.fork import Fork
 
 
@@ -53,7 +53,7 @@ def with_lingering(cluster: Cluster, grace: int | None) -> tuple[Cluster, dict[s
     pods, patient = cluster.pods, find_jobs_that_wait(cluster)
     slow = np.array(
         [
-            returns(pod) and not pod.terminated and terminates_beside_replacement(pod, patient, grace)
+            is_recreated_elsewhere(pod) and not pod.terminated and terminates_beside_replacement(pod, patient, grace)
             for pod in pods.templates
         ],
         np.bool_,
@@ -64,4 +64,4 @@ def with_lingering(cluster: Cluster, grace: int | None) -> tuple[Cluster, dict[s
     some = [pods[row] for row in rows[first].tolist()]
     more = {pod.key: as_terminating(pod, pod.spec.node_name) for pod in some}
     there = {(pod.metadata.namespace, pod.metadata.name): pod for pod in more.values()}
-    return with_pods(cluster, there), {key: pod.key for key, pod in more.items()}
+    return change_pods(cluster, there), {key: pod.key for key, pod in more.items()}

@@ -29,8 +29,8 @@ from kschedctl.fixes.ranking import with_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import described, waiting
-from kschedctl.replay.unknown import together
+from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.remedy import complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.cluster import moment_of
@@ -112,12 +112,12 @@ def pending_remedies(
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
     'No pod waits in all namespaces'
     """
-    keys = {pod.key for pod in waiting(cluster, namespace or None, selector)}
-    scope, smallest = described(namespace or None, selector), replace(wishes, smallest=True)
+    keys = {pod.key for pod in find_pending_pods(cluster, namespace or None, selector)}
+    scope, smallest = describe_scope(namespace or None, selector), replace(wishes, smallest=True)
     report = remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
     lacking = () if selector else CreationFailures(cluster, now or moment_of(cluster)).report_current(namespace or None)
-    unknown = together((report.unknown, () if selector else find_unread_kinds(cluster)))
-    others = 0 if keys else sum(pod.metadata.namespace != namespace for pod in waiting(cluster, None))
+    unknown = merge_unknown_kinds((report.unknown, () if selector else find_unread_kinds(cluster)))
+    others = 0 if keys else sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, None))
     return structs.replace(report, not_created=lacking, unknown=unknown, elsewhere=others if namespace else 0)
 
 

@@ -32,7 +32,7 @@ from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.prices import PRICES
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
-from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.waiting_elsewhere import is_not_checked
 
@@ -159,7 +159,7 @@ def _of_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMan
     """Answer about all workloads in the files, as if they were applied together."""
     manifests = [inquiry.manifests[key] for key in inquiry.asked if key in inquiry.manifests]
     written = {key: inquiry.written[key].document for key in inquiry.asked if key in inquiry.written}
-    with bars() as shown, in_files(inquiry.places):
+    with bars() as shown, locate_errors(inquiry.places):
         tried = shown.begin("trying remedies", 0)
         report = manifest_remedies(
             inquiry.cluster, manifests, wishes, written=written, call_extender=inquiry.call_extender, tried=tried

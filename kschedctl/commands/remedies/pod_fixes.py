@@ -18,9 +18,9 @@ from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.unreplayed_admission import may_be_changed
-from kschedctl.replay.shared_cluster import of_extenders
-from kschedctl.replay.unknown import together
+from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
+from kschedctl.replay.shared_cluster import extender_notes
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.remedy import complete_first
 
@@ -38,7 +38,7 @@ def remedies_of(
     document = once_created(document, lacking, wishes)
     if asked.never_created is None:
         return document
-    undecided = document.undecided and may_be_changed(asked.scheduler.cluster)
+    undecided = document.undecided and has_mutating_hooks(asked.scheduler.cluster)
     return replace(document, verdict=NOT_CREATED, headline=lacking.headline, undecided=undecided)
 
 
@@ -68,7 +68,7 @@ def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress
             for fix in best
         ),
         impossible=(*impossible(search), *rollouts.refused()),
-        extended=of_extenders(asked.scheduler),
+        extended=extender_notes(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=together((document.unknown, unheard(fix.ranked for fix in best))),
+        unknown=merge_unknown_kinds((document.unknown, unheard(fix.ranked for fix in best))),
     )

@@ -13,7 +13,7 @@ from kschedctl.commands.audit.sampling.sampled_searches import MAX_LOSS, Samplin
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 
 
@@ -24,7 +24,7 @@ def sampling_costs(
     namespace: str = "",
     kinds: int = 5,
     max_loss: float = MAX_LOSS,
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
     """What does percentageOfNodesToScore cost and save on this cluster, and which one is enough?
 
@@ -46,7 +46,7 @@ def sampling_costs(
 
 
 def sampling_costs_of_asked(
-    asked: Sequence[TargetPod], *, max_loss: float = MAX_LOSS, progress: Progress = UNSEEN
+    asked: Sequence[TargetPod], *, max_loss: float = MAX_LOSS, progress: Progress = NO_PROGRESS
 ) -> SamplingCosts:
     """Of pods, at least one, which share a scheduler's view; arguments and errors as of ``sampling_costs``."""
     return costs_of_named(asked[0].scheduler, asked, limits=limits_of(max_loss), progress=progress)

@@ -20,7 +20,7 @@ from kschedctl.autoscaling.node_groups.found import Given, NodeGroups
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.new_node import node_groups
 from kschedctl.fixes.new_node_rivals import queue_with_new_nodes
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.reports.scale_up import ScaleUp
 from kschedctl.sources.cluster import moment_of
@@ -35,7 +35,7 @@ def scale_up(
     where: str = "",
     now: str = "",
     active_scale_ups: Mapping[str, int] | None = None,
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> ScaleUp:
     """What the Cluster Autoscaler (release 1.36) would do in its next loop for pending pods, and why not more.
 
@@ -73,7 +73,7 @@ def scale_down(
     where: str = "",
     now: str = "",
     active_scale_ups: Mapping[str, int] | None = None,
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> ScaleDown:
     """Which nodes the Cluster Autoscaler does not need, which go in its next loop, and what keeps the others.
 

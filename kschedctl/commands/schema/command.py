@@ -9,7 +9,7 @@ import typer
 
 from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 from kschedctl.errors import UsageError
-from kschedctl.lint.settings import settings_schema
+from kschedctl.lint.settings import build_settings_schema
 from kschedctl.reports.scenario import scenario_schema
 
 EXAMPLES = (
@@ -17,7 +17,7 @@ EXAMPLES = (
     "kschedctl schema explanation",
     "kschedctl schema scenario > scenario.schema.json",
 )
-READ = {"scenario": scenario_schema, "lint-settings": settings_schema}
+READ = {"scenario": scenario_schema, "lint-settings": build_settings_schema}
 """Kinds that users write: a scenario for whatif, .kschedctl.yaml."""
 
 

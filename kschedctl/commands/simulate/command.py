@@ -28,7 +28,7 @@ from kschedctl.commands.simulate.following_report import FollowedRollout
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import autoscaler_of
-from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import is_not_admitted
@@ -180,7 +180,7 @@ def _question(
     """What is asked about each cluster; ``autoscaler``: who makes nodes for it."""
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
-        with in_files(application.places):
+        with locate_errors(application.places):
             return study.simulate(
                 application.cluster,
                 application.manifests,
@@ -220,7 +220,7 @@ def _followed(
     subjects = _applications(source, namespace, without_files=True)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
-        with in_files(application.places):
+        with locate_errors(application.places):
             return follow_rollout(
                 application.cluster,
                 documents,

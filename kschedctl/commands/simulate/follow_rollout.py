@@ -10,7 +10,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate.following import rollout
 from kschedctl.commands.simulate.following_report import FollowedRollout
 from kschedctl.commands.simulate.rollout_events import placements_of
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 
@@ -23,7 +23,7 @@ def follow_rollout(
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
     where: str = "",
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> FollowedRollout:
     """Where did kube-scheduler choose differently, and why? Every pod is tried when it was really scheduled.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.commands.simulate.report import SimulationReport
-from kschedctl.replay.repeated_runs import spread
+from kschedctl.replay.repeated_runs import build_spread
 from kschedctl.reports.placements import Variation, WorkloadVariation
 
 
@@ -14,9 +14,9 @@ def variation(runs: Sequence[SimulationReport]) -> Variation:
     return Variation(
         runs=len(runs),
         outcomes=len({_outcome(run) for run in runs}),
-        placed=spread(run.placed for run in runs),
-        pending=spread(run.unplaced for run in runs),
-        evicted=spread(run.evicted_pods for run in runs),
+        placed=build_spread(run.placed for run in runs),
+        pending=build_spread(run.unplaced for run in runs),
+        evicted=build_spread(run.evicted_pods for run in runs),
         workloads=tuple(_workload(runs, i) for i in range(len(runs[0].workloads))),
     )
 
@@ -31,7 +31,7 @@ def _workload(runs: Sequence[SimulationReport], number: int) -> WorkloadVariatio
     same = [run.workloads[number] for run in runs]
     values = {key: sorted({v for one in same for v in one.domains[key]}) for key in same[0].domains}
     domains = {
-        key: {value: spread(one.domains[key].get(value, 0) for one in same) for value in of_key}
+        key: {value: build_spread(one.domains[key].get(value, 0) for one in same) for value in of_key}
         for key, of_key in values.items()
     }
-    return WorkloadVariation(same[0].workload, spread(one.running for one in same), domains)
+    return WorkloadVariation(same[0].workload, build_spread(one.running for one in same), domains)

@@ -19,7 +19,7 @@ from kschedctl.commands import size as library
 from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
 from kschedctl.errors import ClusterError, UsageError
-from kschedctl.replay.controllers.manifests import in_files
+from kschedctl.replay.controllers.manifests import locate_errors
 
 EXAMPLES = (
     "kschedctl size",
@@ -95,7 +95,7 @@ def size(
     types, wishes, workers = asked.types() or (), sizes.build_wishes(), work.workers
     application = _read_input(source)
     steps = read_scenario(sizes.scenario) if sizes.scenario else ScenarioFile()
-    with in_files(application.places), bars() as shown:
+    with locate_errors(application.places), bars() as shown:
         report = library.size(
             application.cluster,
             application.manifests,

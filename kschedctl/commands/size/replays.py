@@ -20,10 +20,10 @@ from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
-from kschedctl.replay.edits import added
-from kschedctl.replay.pools import Pools, PoolState, pool_states
-from kschedctl.replay.settling import pending, still_waiting
-from kschedctl.replay.unknown import of_simulation
+from kschedctl.replay.edits import add_pods
+from kschedctl.replay.pools import Pools, PoolState, compute_pool_states
+from kschedctl.replay.settling import find_pending, find_still_waiting
+from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -64,7 +64,7 @@ class NodeSets:
         nodes = [node for shape, number in some for node in shape.build_nodes(number) if node.metadata.name not in lost]
         limits = [limit for shape, number in some for limit in shape.build_volume_limits(number)]
         daemons = [p for shape, number in some for p in shape.build_daemons(number) if p.spec.node_name not in lost]
-        return added(replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
+        return add_pods(replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
 
     def find_waiting(self, counts: Counts) -> WaitingPods:
         """Return the pods that get no node of the set, or none after the loss of some zone. Raises
@@ -120,10 +120,10 @@ class NodeSets:
     def _place_all(self, counts: Counts, zone: str) -> tuple[Simulation, list[Position]]:
         """Replay and return the simulation with the pods that still wait."""
         simulation, outcomes = self._replay(counts, zone)
-        self.unknown = of_simulation(simulation)
+        self.unknown = find_simulation_unknowns(simulation)
         if not zone:
             self._pools[freeze_counts(counts)] = compute_pools(simulation.view)
-        return simulation, [outcome.position for outcome in still_waiting(simulation, outcomes)]
+        return simulation, [outcome.position for outcome in find_still_waiting(simulation, outcomes)]
 
     def _replay(self, counts: Counts, zone: str) -> Replay:
         """Replay a set after the loss of a zone, if one is named. Only the latest replay is kept."""
@@ -181,7 +181,7 @@ class NodeSets:
 
 def compute_pools(view: Fork) -> dict[str, PoolState]:
     """Return the pools of the view, by instance type for nodes without a pool label."""
-    return pool_states(
+    return compute_pool_states(
         view, Pools.of(view, lambda node: find_pool(node) or node.metadata.labels.get(INSTANCE_TYPE, ""))
     )
 
@@ -195,7 +195,7 @@ def _schedule_all(cluster: Cluster) -> Replay:
     """Schedule all pods in the queue's order. Raises KeyboardInterrupt."""
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
-    outcomes = simulation.schedule(pending(simulation))
+    outcomes = simulation.schedule(find_pending(simulation))
     if simulation.interrupted:
         raise KeyboardInterrupt
     return simulation, outcomes
@@ -208,5 +208,5 @@ def explain_unplaced(cluster: Cluster) -> dict[str, str]:
 
 def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:
     pods = simulation.view.pods.objects
-    waiting = still_waiting(simulation, simulation.explained(outcomes))
+    waiting = find_still_waiting(simulation, simulation.explained(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}

@@ -33,11 +33,11 @@ from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, g
 from kschedctl.commands.size.shapes import ON_EVERY_NODE, NodeShape, has_claims, scale_workloads
 from kschedctl.commands.size.solved import SolvedPacking
 from kschedctl.commands.size.takers import find_places, find_takers, split_by_zone
-from kschedctl.replay.edits import added
-from kschedctl.replay.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.replay.pools import PoolState, changes_between
-from kschedctl.replay.shared_cluster import cluster_basis
-from kschedctl.replay.unknown import together
+from kschedctl.replay.edits import add_pods
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
+from kschedctl.replay.pools import PoolState, compare_pool_states
+from kschedctl.replay.shared_cluster import build_cluster_basis
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pool_change import PoolChange
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
@@ -81,9 +81,9 @@ def size(
     cluster: Cluster,
     shapes: Sequence[NodeShape],
     wishes: SizingWishes = SizingWishes(),
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
     *,
-    workers: Workers = ALONE,
+    workers: Workers = ONE_PROCESS,
     not_created: Sequence[NotCreated] = (),
 ) -> NodeSizing:
     """Find nodes for the cluster's pods except those of DaemonSets and static pods, which come with the nodes.
@@ -93,7 +93,7 @@ def size(
     pods = [made_again(pod) for pod in cluster.pods if _is_placed_anew(pod)]
     more = scale_workloads([pod for pod in pods if not has_claims(pod)], wishes.scale)
     bare = replace(cluster, nodes=(), pods=NO_PODS)
-    sizing = _Sizing(added(bare, [*pods, *more]), {shape.name: shape for shape in shapes}, wishes, workers)
+    sizing = _Sizing(add_pods(bare, [*pods, *more]), {shape.name: shape for shape in shapes}, wishes, workers)
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
     report = sizing.build_report(tuple(_iter_doubts(pods, wishes)), before)
@@ -113,7 +113,7 @@ class _Sizing:
     """The cluster without nodes, with all pods to place."""
     shapes: dict[str, NodeShape]
     wishes: SizingWishes
-    workers: Workers = ALONE
+    workers: Workers = ONE_PROCESS
     sets: list[NodeSet] = field(default_factory=list)
     never: dict[str, str] = field(default_factory=dict)
     """Pods that no set takes, and why."""
@@ -218,8 +218,8 @@ class _Sizing:
         tasks = [SearchTask(counts, half if at else NEVER) for at, counts in enumerate(starts)]
         results = run_all(grow_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
-        self.unknown += [each.unknown for each in results.known]
-        full = [each for each in results.known if each.homeless is not None]
+        self.unknown += [each.unknown for each in results.completed]
+        full = [each for each in results.completed if each.homeless is not None]
         homeless = min((each.homeless or {} for each in full), key=len, default={})
         self.never |= homeless
         good = [each for each in full if each.homeless is not None and each.homeless.keys() <= homeless.keys()]
@@ -232,10 +232,10 @@ class _Sizing:
         tasks = [SearchTask(each.counts, self._until, homeless, each.before) for each in sets]
         results = run_all(improve_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
-        better = [each.counts for each in results.known]
+        better = [each.counts for each in results.completed]
         self.sets += [self._build_set(counts) for counts in (*better, *search.best.values())]
-        self.unknown += [each.unknown for each in results.known]
-        self.tried = sum(each.complete for each in results.known)
+        self.unknown += [each.unknown for each in results.completed]
+        self.tried = sum(each.complete for each in results.completed)
 
     def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
         """Try all sets that cost less than the best one, as far as time allows."""
@@ -257,7 +257,7 @@ class _Sizing:
         tasks = [SearchTask(counts, self._until, frozenset(self.never)) for counts in some]
         results = run_all(try_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
-        return results.known
+        return results.completed
 
     def _exclude_pods(self, keys: Collection[str], said: Mapping[str, str]) -> None:
         """Remove pods that get no node, and record why."""
@@ -310,7 +310,7 @@ class _Sizing:
         if not (before and counts and self.search):
             return ()
         after = self.search.sets.get_pools(counts, anew=not self.interrupted)
-        return changes_between(before, after) if after else ()
+        return compare_pool_states(before, after) if after else ()
 
     def _best_sets(self) -> list[NodeSet]:
         """Return the best set of each combination of shapes, best first."""
@@ -320,7 +320,7 @@ class _Sizing:
         return list(best.values())
 
     def _build_basis(self, doubtful: bool) -> ClusterBasis:
-        basis = cluster_basis(together(self.unknown), Scheduler(self.view.cluster))
+        basis = build_cluster_basis(merge_unknown_kinds(self.unknown), Scheduler(self.view.cluster))
         basis["undecided"] = basis["undecided"] or doubtful
         return basis
 

@@ -15,7 +15,7 @@ from kschedctl.commands.audit.topology.report import TopologySection
 from kschedctl.commands.audit.topology.section import TopologyScope, topology_section
 from kschedctl.commands.audit.topology.workload_topology import Workloads
 from kschedctl.errors import UsageError
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 
 ANY = "Pod"
@@ -28,7 +28,7 @@ def topology(
     *,
     namespace: str = "",
     keys: Sequence[str] = (),
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> TopologySection:
     """Which node, zone or rack takes a whole workload with it, and do spread constraints still hold?
 

@@ -20,7 +20,7 @@ from kschedctl.commands.wakes.many import several, wake_ups_of_many, wakes_of_ma
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import described, is_waiting, waiting
+from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods, is_pending
 from kschedctl.scheduler.scheduler import Scheduler
 
 
@@ -61,8 +61,8 @@ def pending_wake_ups(cluster: Cluster, namespace: str = "", *, selector: str = "
     >>> pending_wake_ups(kschedctl.Cluster.from_objects([])).pods
     ()
     """
-    pods = waiting(cluster, namespace or None, selector)
-    return wake_ups_of_many(Scheduler(cluster), pods, described(namespace or None, selector))
+    pods = find_pending_pods(cluster, namespace or None, selector)
+    return wake_ups_of_many(Scheduler(cluster), pods, describe_scope(namespace or None, selector))
 
 
 def wakes_by(
@@ -93,8 +93,8 @@ def wakes_by(
         return wakes_of_asked([find_target(cluster, pod) for pod in pods], changes, where=where)
     scheduler = Scheduler(cluster)
     told = changes_of(changes, scheduler.view, where=where)
-    waiting_pods = waiting(cluster, namespace or None, selector)
-    return wakes_of_many(scheduler, waiting_pods, told, described(namespace or None, selector))
+    waiting_pods = find_pending_pods(cluster, namespace or None, selector)
+    return wakes_of_many(scheduler, waiting_pods, told, describe_scope(namespace or None, selector))
 
 
 def wakes_of_asked(asked_pods: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = "") -> WakesOfMany:
@@ -131,9 +131,9 @@ def wakes_between(
         raise UsageError(f"{names[0]} was read at {moments[0]}, {names[1]} before", hint="name the earlier one first")
     for key in pods:
         pod = before.pod(*key.partition("/")[::2])
-        if pod is None or not is_waiting(pod):
+        if pod is None or not is_pending(pod):
             raise UsageError(f'pod "{key}" is not pending in {names[0]}', hint="only pods that wait can be woken")
-    keys = frozenset(pods or (pod.key for pod in waiting(before, namespace or None, selector)))
+    keys = frozenset(pods or (pod.key for pod in find_pending_pods(before, namespace or None, selector)))
     return between.wakes_between(Scheduler(before), Scheduler(after), keys, names, ended=bool(pods))
 
 

@@ -25,10 +25,10 @@ from kschedctl.commands.wakes.event_replay import (
 )
 from kschedctl.commands.wakes.many import refused_pods
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakingChange
-from kschedctl.replay.controllers.workload_pods import is_waiting
+from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint
-from kschedctl.scheduler.framework.waking import listed
+from kschedctl.scheduler.framework.waking import join_words
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
 
@@ -96,7 +96,7 @@ def wakes_between(
 def _is_asked(pod: Pod, moments: Moments, keys: Collection[str] | None, *, ended: bool) -> bool:
     """Whether it is meant, waits for a node, and is served by the scheduler."""
     served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
-    waits = is_waiting(pod) and (ended or not _ended(pod, moments.after))
+    waits = is_pending(pod) and (ended or not _ended(pod, moments.after))
     return served and waits and (keys is None or pod.key in keys)
 
 
@@ -115,7 +115,7 @@ def _ended(pod: Pod, after: Scheduler) -> str:
         return "has finished"
     if now.spec.node_name:
         return f"is on {now.spec.node_name}"
-    return "is being deleted" if not is_waiting(now) else ""
+    return "is being deleted" if not is_pending(now) else ""
 
 
 Told = tuple[PodBetween, Refused | None]
@@ -202,7 +202,7 @@ class Then(NamedTuple):
         if self.tried.attempt.gating_plugin:
             return f"is held back by {self.tried.attempt.gating_plugin}"
         more = f" and {len(self.fits) - FITS_TOLD:,} more" if len(self.fits) > FITS_TOLD else ""
-        return f"fits on {listed(self.fits[:FITS_TOLD], 'or')}{more}" if self.fits else "fits nowhere"
+        return f"fits on {join_words(self.fits[:FITS_TOLD], 'or')}{more}" if self.fits else "fits nowhere"
 
 
 def _headline(refused: Refused, waking: int, woken_by: Sequence[WakingChange], then: Then, heard: int) -> str:

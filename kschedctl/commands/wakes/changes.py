@@ -15,7 +15,7 @@ from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
 from kschedctl.commands.snapshot.archive_diff import differences
 from kschedctl.errors import InputError
-from kschedctl.replay.edits import with_pods
+from kschedctl.replay.edits import change_pods
 from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork
@@ -147,7 +147,7 @@ def stored(kind: str, obj: Any, view: Fork) -> Any:
 def view_after(view: Fork, change: ChangedObject) -> Fork:
     """The view once a change is known, but for nodes, and for pods that are of no group, which wait for no other."""
     if change.kind == "Pod" and group_key(change.object) is not None:
-        changed = with_pods(view.cluster, {object_key(change.object): change.new})
+        changed = change_pods(view.cluster, {object_key(change.object): change.new})
         return Fork.of(changed, view.settings)
     if change.new is None or change.kind in ("Node", "Pod"):
         return view

@@ -12,7 +12,7 @@ from kschedctl.commands.wakes.event_replay import BACKOFF, NONE, UNSCHEDULABLE, 
 from kschedctl.commands.wakes.report import RejectorReport, WakeUp, WakeUps
 from kschedctl.commands.wakes.ways import Waiting, labels, ways
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.scheduler.framework.waking import listed
+from kschedctl.scheduler.framework.waking import join_words
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.counts import counted
 
@@ -67,7 +67,7 @@ def _headline(refused: Refused, number: int) -> str:
         words = told_of_gang(refused.pod_group) or f"its pod group {refused.pod_group.short_name} is not placed"
         return f"{words}; its pods are tried again after their back-off, whatever happens"
     if refused.attempt.rejectors.all:
-        by = listed(_in_order(refused))
+        by = join_words(_in_order(refused))
         held = "held back by" if refused.attempt.gating_plugin else "refused by"
         kinds = f"{number} kinds of change wake it" if number != 1 else "one kind of change wakes it"
         return f"{held} {by}; {kinds}"

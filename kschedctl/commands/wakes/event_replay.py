@@ -14,19 +14,19 @@ from kschedctl.commands.wakes.changes import change_of, told, view_after
 from kschedctl.commands.wakes.gangs import TriedGroups, WithGang, is_placed, member_of, with_gang, with_group
 from kschedctl.commands.wakes.report import EventReport, Wakes
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.workload_pods import is_waiting
+from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.unknown import (
     VERDICT,
     WHEN_SCHEDULABLE,
     WHEN_WOKEN,
-    not_replayed,
-    together,
-    unknown_kinds,
-    unread,
+    find_unreplayed_parts,
+    merge_unknown_kinds,
+    summarize_unknowns,
+    unknown_fields,
 )
 from kschedctl.reports.unknown import Basis
 from kschedctl.scheduler.engine.messages import fit_error
-from kschedctl.scheduler.engine.rejectors import NONE as NO_REJECTORS
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -118,7 +118,7 @@ def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs:
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pods that wait can be woken")
-    if not is_waiting(pod):
+    if not is_pending(pod):
         raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
     framework, unknown = scheduler.framework_for(info, scheduler.view)
@@ -176,15 +176,15 @@ def _takes_away(change: ChangedObject, pod: Pod) -> bool:
 def basis_of(scheduler: Scheduler, refused: Refused) -> Basis:
     """What an answer about a refused pod rests on."""
     affected = WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
-    unknown = unknown_kinds(refused.unknown, affected)
-    return {"not_replayed": not_replayed(refused.framework), **unread(unknown)}
+    unknown = summarize_unknowns(refused.unknown, affected)
+    return {"not_replayed": find_unreplayed_parts(refused.framework), **unknown_fields(unknown)}
 
 
 def basis_of_many(bases: Sequence[Basis]) -> Basis:
     """What several answers rest on together."""
     return {
         "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
-        "unknown": together(basis["unknown"] for basis in bases),
+        "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),
         "undecided": any(basis["undecided"] for basis in bases),
     }
 

@@ -13,7 +13,7 @@ from kschedctl.commands.wakes.changes_that_wake import wake_ups_of
 from kschedctl.commands.wakes.event_replay import NONE, Refused, basis_of, basis_of_many, try_once, woken
 from kschedctl.commands.wakes.gangs import TriedGroups
 from kschedctl.commands.wakes.report import Wakes, WakesOfMany, WakeUps, WakeUpsOfMany
-from kschedctl.replay.unknown import together
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
@@ -53,7 +53,7 @@ def several(reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ..
         unserved,
         not_replayed=tuple(dict.fromkeys(what for report in reports for what in report.not_replayed)),
         ignored=tuple(dict.fromkeys(what for report in reports for what in report.ignored)),
-        unknown=together(report.unknown for report in reports),
+        unknown=merge_unknown_kinds(report.unknown for report in reports),
         undecided=any(report.undecided for report in reports),
     )
 

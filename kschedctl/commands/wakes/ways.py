@@ -13,7 +13,7 @@ from kschedctl.scheduler.framework.events import (
     POD,
     ActionType,
     ClusterEventWithHint,
-    pre_checked,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import (
@@ -22,7 +22,7 @@ from kschedctl.scheduler.framework.waking import (
     AdmittingPlugin,
     WakeTrigger,
     WakingPlugin,
-    listed,
+    join_words,
 )
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -61,7 +61,7 @@ def ways(waiting: Waiting, asked: tuple[ClusterEventWithHint, ...], hinted: bool
     if gated and offers(plugin, AdmittingPlugin):
         yield from plugin.admitting_changes(info, view, gates)
         return
-    checked = pre_checked(gates)
+    checked = pre_checked_resources(gates)
     plain = [event for event in asked if not hinted or (NODE in checked and event.hint is None)]
     yield from (change for event in plain for change in _without_hint(event, checked))
     if hinted:
@@ -119,7 +119,7 @@ def _without_hint(asked: ClusterEventWithHint, checked: Collection[str]) -> Iter
 
 
 def _any(kind: str, action: ActionType) -> str:
-    return f"any {listed([label.lower() for label in labels(action)], 'or')} of a {get_api_kind(kind)}"
+    return f"any {join_words([label.lower() for label in labels(action)], 'or')} of a {get_api_kind(kind)}"
 
 
 def labels(action: ActionType) -> tuple[str, ...]:

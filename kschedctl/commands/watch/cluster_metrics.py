@@ -33,7 +33,7 @@ from kschedctl.commands.watch.report import (
     ClusterMetrics,
     MetricValue,
 )
-from kschedctl.replay.unknown import together
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.section import Section
 from kschedctl.sources.cluster import moment_of
 
@@ -67,7 +67,7 @@ def cluster_metrics(
     return ClusterMetrics(
         tuple(sorted(numbers, key=lambda number: order.index(number.metric))),
         not_replayed=tuple(dict.fromkeys(what for report in reports.values() for what in report.not_replayed)),
-        unknown=together(report.unknown for report in reports.values()),
+        unknown=merge_unknown_kinds(report.unknown for report in reports.values()),
         undecided=any(number.value for number in undecided),
     )
 

@@ -17,10 +17,10 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explained
 from kschedctl.commands.whatif.report import PodsElsewhere, PodsRescored, Replacement
-from kschedctl.replay.edits import returns
+from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Progress, Workers, run_all
 from kschedctl.replay.shared_cluster import SharedCluster
-from kschedctl.replay.unknown import REPLACEMENT, together, unknown_kinds
+from kschedctl.replay.unknown import REPLACEMENT, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.framework import PluginError
@@ -101,19 +101,19 @@ def replacement(
     asked = sorted(_some_of_each(view, running), key=lambda position: (int(view.pods.info[position]), position))
     tasks = [asked[i : i + ASKED_AT_ONCE] for i in range(0, len(asked), ASKED_AT_ONCE)]
     results = run_all(_answers, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
-    known = results.known
+    known = results.completed
     explaining = Explaining(pair, rows, progress, off=results.interrupted)
     elsewhere = explaining.elsewhere([pod for answers in known for pod in answers.elsewhere])
     rescored = explaining.rescored([pod for answers in known for pod in answers.rescored])
     report = Replacement(
         running=len(running),
-        asked=sum(len(task) for task, answers in zip(tasks, results.found, strict=True) if answers is not None),
+        asked=sum(len(task) for task, answers in zip(tasks, results.by_task, strict=True) if answers is not None),
         elsewhere=elsewhere,
         failed=sum(answers.failed for answers in known),
         rescored=rescored,
     )
     interrupted = results.interrupted or explaining.interrupted
-    return Replaced(report, together(answers.unknown for answers in known), interrupted)
+    return Replaced(report, merge_unknown_kinds(answers.unknown for answers in known), interrupted)
 
 
 @dataclass
@@ -162,7 +162,7 @@ class Explaining:
             return cache(lambda pod: ask(asked, Position(index[pod])))
 
         def likely(pod: str) -> Names:
-            asked = (pair.once(_Asked) for pair in self.pair)
+            asked = (pair.get_cached(_Asked) for pair in self.pair)
             then, now = (scheduler.by_plugin(Position(index[pod])) for scheduler in asked)
             return versions.of_plugins({name for name in then.keys() | now.keys() if then.get(name) != now.get(name)})
 
@@ -174,7 +174,7 @@ class Explaining:
 
 def _running(view: Fork) -> list[Position]:
     """The pods on nodes whom somebody makes anew, and not for that very node."""
-    anew = view.pods.where(lambda info: returns(info.pod))[view.pods.info]
+    anew = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))[view.pods.info]
     return [Position(position) for position in np.flatnonzero((view.node >= 0) & anew).tolist()]
 
 
@@ -191,7 +191,7 @@ def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]
 
 def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
     """Where pods would go under both schedulers; pods alike are best asked about one after the other."""
-    first, second = pair.before.once(_Asked), pair.after.once(_Asked)
+    first, second = pair.before.get_cached(_Asked), pair.after.get_cached(_Asked)
     elsewhere, rescored, unknown, failed, same = [], [], set[Unknown](), 0, set[int]()
     scores: dict[int, Scored | None] = {}
     for position in positions:
@@ -208,7 +208,7 @@ def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
             same.update({kind} if scores[kind] == second.scores(position) else ())
         if kind not in same:
             rescored.append(PodRescored(str(find_owner(pod)), pod.key, kind, scores[kind]))
-    return SomeReplaced(tuple(elsewhere), tuple(rescored), failed, unknown_kinds(unknown, AFFECTED))
+    return SomeReplaced(tuple(elsewhere), tuple(rescored), failed, summarize_unknowns(unknown, AFFECTED))
 
 
 class _Asked:

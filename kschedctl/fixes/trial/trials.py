@@ -18,7 +18,7 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.trial.changes import Edited, Fix, edited, reader
 from kschedctl.fixes.trial.readmission import readmit
 from kschedctl.replay.controllers.creation import admit_pod
-from kschedctl.replay.edits import with_pods
+from kschedctl.replay.edits import change_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.post_filter import run_post_filter
@@ -222,7 +222,7 @@ def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, Edited]) -> Fork:
         return view
 
     def build() -> Fork:
-        return Fork.of(with_pods(view.cluster, {key[1:]: e.after for key, e in resized.items()}), view.settings)  # type: ignore[misc]
+        return Fork.of(change_pods(view.cluster, {key[1:]: e.after for key, e in resized.items()}), view.settings)  # type: ignore[misc]
 
     fork = view.memo(("resized pods", frozenset(resized)), build).fork()
     for number in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
@@ -250,7 +250,7 @@ def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], whole: 
         cluster = replace(cluster, **{FIELDS[kind]: made})
     if whole:
         moved = {key[1:]: edit.after for key, edit in edits.items() if key.kind == "Pod"}
-        cluster = with_pods(cluster, moved)  # type: ignore[arg-type]
+        cluster = change_pods(cluster, moved)  # type: ignore[arg-type]
     return cluster
 
 

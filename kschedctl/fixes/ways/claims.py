@@ -182,8 +182,8 @@ def recreation(claim: PersistentVolumeClaim, new: PersistentVolumeClaim) -> str:
     """
     key = ObjectKey.of(claim)
     if claim.metadata.deletion_timestamp is not None:
-        return kubectl.replaced(key, new)
-    return kubectl.recreated(key, claim, new)
+        return kubectl.render_forced_replace(key, new)
+    return kubectl.render_recreate(key, claim, new)
 
 
 def rebound(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
@@ -202,9 +202,9 @@ def rebound(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterat
 
     key, held = ObjectKey.of(claim), ObjectKey.of(volume)
     edits = (*gone.edits, ObjectEdit(key, again), ObjectEdit(held, lambda known: taken_volume(known, again(claim))))
-    free = kubectl.patch(held, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
+    free = kubectl.render_patch(held, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     own = replace(made_anew(claim), spec=claim.spec)
-    commands = (*gone.before, kubectl.replaced(key, own), free)
+    commands = (*gone.before, kubectl.render_forced_replace(key, own), free)
     text = f"recreate claim {claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
     yield Fix(REMADE, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
 

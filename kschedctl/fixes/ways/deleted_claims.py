@@ -46,7 +46,7 @@ def deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
     """None for a claim that a pod uses."""
     if in_use(tried, claim):
         return None
-    delete = kubectl.delete(ObjectKey.of(claim))
+    delete = kubectl.render_delete(ObjectKey.of(claim))
     name = claim.spec.volume_name
     if not name:
         return Deletion((delete,))
@@ -68,7 +68,7 @@ def retained(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdi
     if volume.spec.persistent_volume_reclaim_policy == RETAIN:
         return (), ()
     key = ObjectKey.of(volume)
-    command = kubectl.patch(key, {"spec": {"persistentVolumeReclaimPolicy": RETAIN}})
+    command = kubectl.render_patch(key, {"spec": {"persistentVolumeReclaimPolicy": RETAIN}})
     return (command,), (ObjectEdit(key, _kept),)
 
 

@@ -121,7 +121,7 @@ def _creating(new: Struct) -> Callable[[object], Struct]:
 
 def _creation(key: ObjectKey, new: Struct, device_class: str, edits: tuple[ObjectEdit, ...], cost: int) -> Fix:
     text = f"create {key} for one device of class {device_class}"
-    commands = (kubectl.apply(kubectl.manifest(key, new)),)
+    commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
     kind, where = f"Create{key.kind}", f"class {device_class}"
     return Fix(kind, (key, device_class), text, "author", edits, cost, "", commands, key, where)
 
@@ -214,8 +214,8 @@ def _again(
         return
     key = ObjectKey.of(claim)
     edits, made = (ObjectEdit(key, change),), find_controller(claim.metadata) is not None
-    again = () if made else (kubectl.apply(kubectl.manifest(key, claim)),)
-    commands = (kubectl.delete(key), *again)
+    again = () if made else (kubectl.render_apply(kubectl.build_manifest(key, claim)),)
+    commands = (kubectl.render_delete(key), *again)
     weakens = f"ResourceClaim {_key(claim)} gives its devices back" if claim.status.allocation else ""
     yield Fix("RemakeResourceClaim", key, text, "operator", edits, REMAKE, weakens, commands, price=price)
 
@@ -246,14 +246,14 @@ def asking(
 
     name = _template_of(tried.trial.pod, claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, anew),)
-    lines: tuple[str, ...] = (kubectl.recreated(key, claim, anew(claim)),)
+    lines: tuple[str, ...] = (kubectl.render_recreate(key, claim, anew(claim)),)
     text = f"recreate ResourceClaim {_key(claim)}{what}"
     if name is not None:
         own, template = ObjectKey("ResourceClaimTemplate", key.namespace, name), _template(tried, name)
         new = ResourceClaimTemplate(ObjectMeta(name, key.namespace), ResourceClaimTemplateSpec(spec=anew(claim).spec))
-        made = kubectl.recreated(own, template, in_template(template)) if template else None
+        made = kubectl.render_recreate(own, template, in_template(template)) if template else None
         edits = (ObjectEdit(own, in_template if template else _creating(new)), *edits)
-        lines = (made or kubectl.apply(kubectl.manifest(own, new)), kubectl.delete(key))
+        lines = (made or kubectl.render_apply(kubectl.build_manifest(own, new)), kubectl.render_delete(key))
         text = f"{f'recreate {own} and' if template else f'create {own} and recreate'} the pod's claim{what}"
     return Fix(kind, (key, target), text, "author", edits, cost, weakens, lines, key if where else None, where, price)
 
@@ -261,7 +261,9 @@ def asking(
 def recreation(claim: ResourceClaim) -> str:
     """The claim as it is created; one that was made for a pod, its controller makes again."""
     key = ObjectKey.of(claim)
-    return kubectl.delete(key) if find_controller(claim.metadata) else kubectl.anew(key, {})
+    return (
+        kubectl.render_delete(key) if find_controller(claim.metadata) else kubectl.render_recreate_with_patch(key, {})
+    )
 
 
 def _template_of(pod: Pod, claim: ResourceClaim) -> str | None:

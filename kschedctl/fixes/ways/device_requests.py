@@ -256,7 +256,7 @@ def _for_missing(tried: TriedNode, claim: ResourceClaim, request: str, missing: 
         selector = DeviceSelector(CELDeviceSelector(f'device.driver == "{driver}"'))
         new = DeviceClass(ObjectMeta(missing), DeviceClassSpec((selector,)))
         text = f"create DeviceClass {missing} for the devices of driver {driver}"
-        command = kubectl.apply(kubectl.manifest(ObjectKey.of(new), new))
+        command = kubectl.render_apply(kubectl.build_manifest(ObjectKey.of(new), new))
         target, cost = (missing, driver), CREATE_CLASS + place
         yield Fix(
             "CreateDeviceClass",

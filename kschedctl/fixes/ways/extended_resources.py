@@ -48,7 +48,7 @@ def published(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
     name = node.metadata.name
     text = f"check the device plugin of {resource} on node {name}, which publishes none in spite of its {mark}"
-    commands = (kubectl.run("describe", "node", name),)
+    commands = (kubectl.render_command("describe", "node", name),)
     edits = on_node(node, change)
     target = (name, resource)
     yield Fix("PublishResource", target, text, "operator", edits, PUBLISH, "", commands, resource, name)
@@ -96,7 +96,7 @@ def backed(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     for class_ in free[:MOST]:
         key, name = ObjectKey.of(class_), class_.metadata.name
         text = f"let the devices of DeviceClass {name} stand for {fact.resource}"
-        command = kubectl.patch(key, {"spec": {"extendedResourceName": fact.resource}})
+        command = kubectl.render_patch(key, {"spec": {"extendedResourceName": fact.resource}})
         edits = (ObjectEdit(key, _standing_for(fact.resource)),)
         target = (name, fact.resource)
         yield Fix("BackResource", target, text, "operator", edits, BACK, "", (command,), fact.resource, name)

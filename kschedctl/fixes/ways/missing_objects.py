@@ -134,7 +134,7 @@ def _of_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]
         new = with_class(claim, name)
         key = ObjectKey.of(new)
         text = f"create claim {claim_key(new)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
-        commands = (kubectl.apply(kubectl.manifest(key, new)),)
+        commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
         edits = (_creation(new),)
         yield Fix("CreateClaim", (key, name), text, "author", edits, CREATE + place, "", commands, key, f"class {name}")
 
@@ -157,7 +157,7 @@ def _of_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]
         key = ObjectKey.of(new)
         text = f"create claim {claim_key(new)} of {size}, class {claim_class(new) or 'none'}, for volume {name}"
         held = replace(new, spec=replace(new.spec, volume_name=name))
-        commands = (kubectl.apply(kubectl.manifest(key, held)),)
+        commands = (kubectl.render_apply(kubectl.build_manifest(key, held)),)
         edits = (_creation(bind(new)), taken) if bind else (_creation(new),)
         yield Fix(
             "CreateClaim",
@@ -269,7 +269,7 @@ def _created(model: StorageClass, name: str) -> Fix:
     key = ObjectKey.of(new)
     like = model.metadata.name
     text = f"create StorageClass {name}, like {like} (provisioner {model.provisioner}, WaitForFirstConsumer)"
-    commands = (kubectl.copied(ObjectKey.of(model), name),)
+    commands = (kubectl.render_copy(ObjectKey.of(model), name),)
     edits = (ObjectEdit(key, lambda _: new),)
     return Fix(
         "CreateStorageClass", (name, like), text, "operator", edits, CREATE_CLASS, "", commands, name, f"like {like}"

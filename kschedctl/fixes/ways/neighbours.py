@@ -17,7 +17,7 @@ from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.fixes.ways.given_back import detached, gone, users_of
 from kschedctl.replay import kubectl
-from kschedctl.replay.edits import returns
+from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import budgets
@@ -132,7 +132,7 @@ def _crowding(tried: TriedNode, key: str) -> list[Position]:
 
 def _movable(tried: TriedNode, position: Position) -> bool:
     """Whether somebody makes the pod anew elsewhere, and it may be evicted."""
-    return returns(tried.cycle.view.pods.objects[position]) and evictable(tried, position)
+    return is_recreated_elsewhere(tried.cycle.view.pods.objects[position]) and evictable(tried, position)
 
 
 def evictable(tried: TriedNode, position: Position) -> bool:
@@ -169,7 +169,12 @@ def _moved(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
         MOVE,
         f"evicts {pod.key}{weakens}",
         price=price,
-        commands=(kubectl.run("cordon", here), kubectl.evict(pod), kubectl.gone(pod), kubectl.run("uncordon", here)),
+        commands=(
+            kubectl.render_command("cordon", here),
+            kubectl.render_eviction(pod),
+            kubectl.render_wait_until_gone(pod),
+            kubectl.render_command("uncordon", here),
+        ),
         variant_of="pod",
         where=pod.key,
     )
@@ -230,7 +235,7 @@ def one_fewer(tried: TriedNode, position: Position) -> Iterator[Fix]:
         FEWER,
         weakens,
         price=price,
-        commands=kubectl.one_fewer(pod, owner, left),
+        commands=kubectl.render_scale_down(pod, owner, left),
         variant_of=owner,
         where=pod.key,
     )
@@ -288,4 +293,4 @@ def replicas(tried: TriedNode, owner: Owner) -> int:
 
 def counts(tried: TriedNode) -> list[DomainCounts]:
     """What the pod's hard constraints count, in their order; none where PreFilter does not come so far."""
-    return tried.cycle.pre_filter.state_of(PodTopologySpread) or []
+    return tried.cycle.pre_filter.find_state(PodTopologySpread) or []

@@ -83,7 +83,7 @@ def awaited(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), there) if bind else (there,)
     text = f"wait until {provisioner} has provisioned a volume for claim {claim_key(claim)}: see its events"
-    command = kubectl.run("describe", *kubectl.named(key))
+    command = kubectl.render_command("describe", *kubectl.object_arguments(key))
     return Fix("Wait", key, text, "operator", edits, PROVISIONED, commands=(command,))
 
 
@@ -110,7 +110,7 @@ def _fix(
     text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
     source, missing = _source(volume)
-    plain = kubectl.manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
+    plain = kubectl.build_manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
     manifest = {**plain, "spec": {**object_at(plain, "spec"), **holder, **source}}
     commands: list[str] = []
     if gone is not None:

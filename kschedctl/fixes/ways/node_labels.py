@@ -176,7 +176,7 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
         "operator",
         on_node(node, lambda obj: _with_labels(obj, {**obj.metadata.labels, key: value})),
         LABEL,
-        commands=(kubectl.run("label", "node", name, f"{key}={value}"),),
+        commands=(kubectl.render_command("label", "node", name, f"{key}={value}"),),
         variant_of=(key, value),
         where=name,
     )
@@ -196,7 +196,7 @@ def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
         on_node(node, lambda obj: _with_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})),
         LABEL,
         f"node {name} is no longer one with {key}={node.metadata.labels[key]}",
-        commands=(kubectl.run("label", "node", name, f"{key}-"),),
+        commands=(kubectl.render_command("label", "node", name, f"{key}-"),),
         variant_of=key,
         where=name,
     )

@@ -38,7 +38,7 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         on_node(node, change),
         RAISE,
         "a pod for which the node's network has no address left never starts",
-        (kubectl.run("describe", "node", name),),
+        (kubectl.render_command("describe", "node", name),),
         variant_of="maxPods",
         where=name,
     )

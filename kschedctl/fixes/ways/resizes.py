@@ -53,8 +53,8 @@ def _patch_resources(pod: Pod) -> str:
             spec[name] = changed
     if reverted.spec.resources is not None and reverted.spec.resources != pod.spec.resources:
         spec["resources"] = _resources_patch(reverted.spec.resources)
-    named = kubectl.named(ObjectKey.of(pod))
-    return kubectl.run("patch", *named, "--subresource=resize", "-p", kubectl.compact({"spec": spec}))
+    named = kubectl.object_arguments(ObjectKey.of(pod))
+    return kubectl.render_command("patch", *named, "--subresource=resize", "-p", kubectl.compact_json({"spec": spec}))
 
 
 def _container_patch(container: Container) -> Json:

@@ -55,7 +55,7 @@ def _corrected(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | No
 
     wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
     key = ObjectKey.of(runtime_class)
-    command = kubectl.patch(key, {"scheduling": {"nodeSelector": labels}})
+    command = kubectl.render_patch(key, {"scheduling": {"nodeSelector": labels}})
     return Fix(
         "CorrectRuntimeClass",
         (name, tuple(labels.items())),

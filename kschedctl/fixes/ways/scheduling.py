@@ -86,7 +86,7 @@ def _create_class(pod: Pod, cluster: Cluster) -> Fix:
     edits = (ObjectEdit(key, lambda _: new), *on_pod(pod, change))
     unread = ", or take one that exists: none was read" * (cluster.gap("PriorityClass") is not None)
     text = f"create PriorityClass {FOR_AGENTS} ({VALUE_FOR_AGENTS:,} instead of {pod.spec.priority or 0:,}) and use it"
-    commands = (kubectl.apply(kubectl.manifest(key, new)),)
+    commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
     return Fix(
         PREEMPTS,
         FOR_AGENTS,

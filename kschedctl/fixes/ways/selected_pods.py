@@ -14,7 +14,7 @@ from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.fixes.ways.node_labels import near_words
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import selected_pods
+from kschedctl.scheduler.plugins.inter_pod_affinity.terms import infos_matching_term
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm
 
@@ -92,7 +92,7 @@ def _own(tried: TriedNode, place: int, term: PodAffinityTerm) -> OwnTerm | None:
         return None
     own = OwnTerm(term, read[place], view)
     unrolled = read[place].unrolled(view.namespace_labels)
-    return None if selected_pods(unrolled, view).any() else own
+    return None if infos_matching_term(unrolled, view).any() else own
 
 
 def _labels_of_pods(view: Fork, namespaces: frozenset[str]) -> Values:
@@ -184,5 +184,5 @@ def _labelled(namespace: Namespace, wanted: dict[str, str]) -> Fix:
         "operator",
         (ObjectEdit(ObjectKey.of(namespace), change),),
         LABEL,
-        commands=(kubectl.run("label", "namespace", name, *labels, "--overwrite"),),
+        commands=(kubectl.render_command("label", "namespace", name, *labels, "--overwrite"),),
     )

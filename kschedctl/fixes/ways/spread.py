@@ -122,7 +122,7 @@ def _is_temporary(taint: Taint) -> bool:
 
 def _skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
     """The skew of the row's domain with the pod in it, without nominated pods."""
-    here, minimum = counted.matched(None)
+    here, minimum = counted.counts_and_minimum(None)
     return int(here[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
 
 

@@ -33,7 +33,7 @@ def stopped(tried: TriedNode, position: Position) -> Iterator[Fix]:
     if find_owner(pod).kind != "Pod":
         yield from one_fewer(tried, position)
         return
-    text, command = f"stop pod {pod.key}", kubectl.evict(pod)
+    text, command = f"stop pod {pod.key}", kubectl.render_eviction(pod)
     weakens = f"pod {pod.key} is gone for good: no controller owns it"
     yield Fix("StopPod", pod.key, text, "operator", gone(view, pod), STOP, weakens, (command,), "pod", pod.key)
 

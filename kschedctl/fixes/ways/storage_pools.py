@@ -54,7 +54,7 @@ def ignored(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
         (ObjectEdit(key, _without_storage_capacity),),
         IGNORE,
         f"kube-scheduler no longer looks at the free storage of {fact.driver}",
-        (kubectl.patch(key, {"spec": {"storageCapacity": False}}),),
+        (kubectl.render_patch(key, {"spec": {"storageCapacity": False}}),),
         price=Price.GUARANTEE if _has_local_volumes(tried, fact.driver) else None,
     )
 

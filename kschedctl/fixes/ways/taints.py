@@ -42,7 +42,7 @@ def cordoned(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         "operator",
         on_node(node, _uncordoned),
         UNCORDON,
-        commands=(kubectl.run("describe", "node", name), kubectl.run("uncordon", name)),
+        commands=(kubectl.render_command("describe", "node", name), kubectl.render_command("uncordon", name)),
         variant_of="uncordon",
         where=name,
         check_first=f"find out first why node {name} is cordoned",
@@ -236,7 +236,7 @@ def _untaint(node: Node, taint: Taint) -> Fix:
         on_node(node, change),
         UNTAINT,
         "pods that do not tolerate it may then run there too",
-        commands=(kubectl.run("taint", "node", name, f"{taint.key}:{taint.effect}-"),),
+        commands=(kubectl.render_command("taint", "node", name, f"{taint.key}:{taint.effect}-"),),
         variant_of=taint,
         where=name,
     )

@@ -45,7 +45,7 @@ def repaired(tried: TriedNode, node: Node) -> Fix:
     starting = any(taint.key.endswith(WHILE_STARTING) for taint in taints)
     what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
     kind, cost = ("Wait", STARTS) if starting else ("RepairNode", REPAIR)
-    commands = (kubectl.run("describe", "node", name),)
+    commands = (kubectl.render_command("describe", "node", name),)
     text, edits = f"{what} ({', '.join(states)})", on_node(node, in_order)
     return Fix(kind, name, text, "operator", edits, cost, commands=commands, variant_of="node", where=name)
 
@@ -69,5 +69,5 @@ def initialize_nodes(nodes: NodeColumns) -> Fix:
         len(nodes), f"all {len(nodes):,} nodes still have"
     )
     text = f"get the cloud controller manager running: {have} the taint {UNINITIALIZED}, which it removes"
-    commands = (kubectl.run("describe", "node", nodes.names[0]),)
+    commands = (kubectl.render_command("describe", "node", nodes.names[0]),)
     return Fix("StartCloudController", "", text, "operator", edits, INITIALIZE, commands=commands)

@@ -83,7 +83,7 @@ def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
             continue
         text = f"detach volume {volume.metadata.name} from node {name}, where no pod uses it"
         key = ObjectKey.of(attachment)
-        edits, command = (ObjectEdit(key, lambda _: None),), kubectl.delete(key)
+        edits, command = (ObjectEdit(key, lambda _: None),), kubectl.render_delete(key)
         weakens = "if the node still has it mounted, what is on it may be damaged"
         name = volume.metadata.name
         yield Fix("DetachVolume", key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)

@@ -183,7 +183,7 @@ def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[
     """A free volume that suits: the volume controller does it at once when it is told the claim."""
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
-    commands = (kubectl.patch(ObjectKey.of(volume), reference),)
+    commands = (kubectl.render_patch(ObjectKey.of(volume), reference),)
     text = f"bind volume {name} to claim {claim_key(claim)}"
     return Fix(
         "BindVolume", (name, claim_key(claim)), text, "operator", edits, RELEASE, "", commands, claim_key(claim), name
@@ -203,7 +203,7 @@ def _released(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persistent
         "uid": None,
         "resourceVersion": None,
     }
-    commands = (*kept, kubectl.patch(key, {"spec": {"claimRef": reference}}))
+    commands = (*kept, kubectl.render_patch(key, {"spec": {"claimRef": reference}}))
     text = f"release volume {name}, whose claim {before} is gone, for claim {own}"
     weakens, price = f"what claim {before} left on volume {name} is handed over, and may be overwritten", None
     if before == own:
@@ -278,7 +278,7 @@ def _class_anew(
 ) -> Fix:
     """A class in another form: its fields are fixed once it is there."""
     key = ObjectKey.of(class_)
-    commands = (kubectl.recreated(key, class_, change(class_)),)
+    commands = (kubectl.render_recreate(key, class_, change(class_)),)
     return Fix(kind, class_.metadata.name, text, "operator", (ObjectEdit(key, change),), cost, "", commands)
 
 
@@ -318,7 +318,7 @@ def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:
 
     key = ObjectKey.of(claim)
     text = f"do not have the volume of claim {claim_key(claim)} made for node {node}"
-    commands = (kubectl.annotate(key, f"{SELECTED_NODE}-"),)
+    commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
     return Fix("ForgetSelectedNode", key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands)
 
 
@@ -341,7 +341,7 @@ def _topology_allowed(tried: TriedNode, class_: StorageClass) -> Fix:
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:
     """Which claim for a volume each node is refused for, and which claims find a volume there."""
-    state = cycle.pre_filter.state_of(VolumeBinding)
+    state = cycle.pre_filter.find_state(VolumeBinding)
     if state is None:
         return
     volumes = state.volumes

@@ -54,4 +54,6 @@ def _by_namespace(keys: tuple[str, ...]) -> Iterator[list[str]]:
 
 def _awaited(keys: list[str]) -> str:
     names = (key.partition("/")[2] for key in keys)
-    return kubectl.run("wait", "-n", keys[0].partition("/")[0], "--for=delete", *(f"pod/{name}" for name in names))
+    return kubectl.render_command(
+        "wait", "-n", keys[0].partition("/")[0], "--for=delete", *(f"pod/{name}" for name in names)
+    )

@@ -14,11 +14,11 @@ from kschedctl.api.objects import (
     ResourceClaimTemplate,
 )
 from kschedctl.cluster import CLUSTER_SCOPED
-from kschedctl.lint.analysis.near_names import one_meant
-from kschedctl.lint.analysis.placement import REQUIRED, pod_terms, storage_class_names
+from kschedctl.lint.analysis.near_names import find_similar_name
+from kschedctl.lint.analysis.placement import REQUIRED, iter_pod_terms, iter_storage_class_names
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.kinds import AUTOSCALERS, ScalingLimits
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, TEMPLATES, Workload
@@ -57,11 +57,11 @@ def _find_misspelt_names(context: LintContext, references: Iterable[NameReferenc
     anywhere: dict[str, set[str]] = {}
     for reference in references:
         kind, name = reference.kind, reference.name
-        known = anywhere.setdefault(kind, context.names_anywhere(kind))
+        known = anywhere.setdefault(kind, context.list_manifest_names(kind))
         if not name or name in known or name in _BUILTIN_NAMES.get(kind, ()):
             continue
-        names = context.names_beside(reference.subject, kind, reference.target_namespace)
-        if name not in names and len(names) <= _MAX_COMPARED and (meant := one_meant(name, names)):
+        names = context.list_coexisting_names(reference.subject, kind, reference.target_namespace)
+        if name not in names and len(names) <= _MAX_COMPARED and (meant := find_similar_name(name, names)):
             message = f'there is no {kind} "{name}", but "{meant}"'
             yield reference.subject.problem(reference.path, message, f"Write {meant}")
 
@@ -71,13 +71,13 @@ def _find_names_in_other_namespaces(context: LintContext, references: Iterable[N
     references = [reference for reference in references if reference.name and reference.subject.namespace]
     named = {(reference.kind, reference.target_namespace, reference.name) for reference in references}
     for subject, path, kind, name, _ in references:
-        homes = context.namespaces_of(kind, name)
+        homes = context.find_namespaces(kind, name)
         free = [home for home in homes if (kind, home, name) not in named]
         if (
             homes == free
             and len(free) == 1
             and free != [subject.namespace]
-            and not context.others_own([subject.namespace])
+            and not context.may_have_unknown_pods([subject.namespace])
         ):
             yield subject.problem(path, f'{kind} "{name}" is in namespace {free[0]}, and visible only there')
 
@@ -116,7 +116,7 @@ def _find_unresolved_names(context: LintContext, references: Sequence[NameRefere
 
 def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
     """Yield the names of claims, volumes and StorageClasses in workloads, claims and volumes."""
-    for subject, path, name in storage_class_names(context.linted(PersistentVolumeClaim), context.workloads):
+    for subject, path, name in iter_storage_class_names(context.list_linted(PersistentVolumeClaim), context.workloads):
         yield NameReference(subject, path, "StorageClass", name)
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
@@ -125,9 +125,9 @@ def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
                 yield NameReference(
                     workload.subject, path, "PersistentVolumeClaim", volume.persistent_volume_claim.claim_name
                 )
-    for subject, claim in context.linted(PersistentVolumeClaim):
+    for subject, claim in context.list_linted(PersistentVolumeClaim):
         yield NameReference(subject, ("spec", "volumeName"), "PersistentVolume", claim.spec.volume_name)
-    for subject, persistent_volume in context.linted(PersistentVolume):
+    for subject, persistent_volume in context.list_linted(PersistentVolume):
         if (kept := persistent_volume.spec.claim_ref) is not None:
             path, namespace = ("spec", "claimRef", "name"), kept.namespace or "default"
             yield NameReference(subject, path, "PersistentVolumeClaim", kept.name, namespace)
@@ -161,9 +161,9 @@ def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
             at = workload.at_field("resourceClaims", i)
             yield NameReference(workload.subject, (*at, "resourceClaimTemplateName"), "ResourceClaimTemplate", template)
             yield NameReference(workload.subject, (*at, "resourceClaimName"), "ResourceClaim", named)
-    for subject, claim in context.linted(ResourceClaim):
+    for subject, claim in context.list_linted(ResourceClaim):
         yield from _iter_device_class_references(subject, ("spec",), claim.spec)
-    for subject, claim_template in context.linted(ResourceClaimTemplate):
+    for subject, claim_template in context.list_linted(ResourceClaimTemplate):
         yield from _iter_device_class_references(subject, ("spec", "spec"), claim_template.spec.spec)
 
 
@@ -249,14 +249,14 @@ def _iter_group_references(context: LintContext) -> Iterator[NameReference]:
 def find_misspelt_schedulers(workload: Workload) -> Iterator[Problem]:
     """Find schedulerNames that are similar to that of a known scheduler."""
     name = workload.spec.scheduler_name
-    if name not in _KNOWN_SCHEDULERS and (meant := one_meant(name, _KNOWN_SCHEDULERS)):
+    if name not in _KNOWN_SCHEDULERS and (meant := find_similar_name(name, _KNOWN_SCHEDULERS)):
         yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
 
 
 SC_MISSPELT = Rule(
     "sc-misspelt",
     WARNING,
-    each_workload(find_misspelt_schedulers),
+    for_each_workload(find_misspelt_schedulers),
     summary="A schedulerName that looks misspelt",
     why="No scheduler looks at the pods: they stay Pending without a single event.",
     fix="Correct schedulerName, or leave it out",
@@ -266,18 +266,18 @@ SC_MISSPELT = Rule(
 
 def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose scaleTargetRef is similar to an existing kind or to an unscaled workload."""
-    scalers = [scaler for kind in AUTOSCALERS for scaler in context.linted(kind)]
+    scalers = [scaler for kind in AUTOSCALERS for scaler in context.list_linted(kind)]
     autoscalers = [(subject, limits) for subject, scaler in scalers if (limits := scaler.limits)]
     targets = {(subject.namespace or "default", limits.name) for subject, limits in autoscalers}
     for subject, limits in autoscalers:
         namespace = subject.namespace or "default"
-        if meant := one_meant(limits.kind, SERVING):
+        if meant := find_similar_name(limits.kind, SERVING):
             message = f'there is no kind "{limits.kind}": kinds are case-sensitive'
             yield subject.problem(("spec", "scaleTargetRef", "kind"), message, f"Write {meant}")
             continue
         there = _list_names(context, namespace, limits)
         unscaled = [name for name in there if (namespace, name) not in targets]
-        if limits.name not in there and (near := one_meant(limits.name, unscaled)):
+        if limits.name not in there and (near := find_similar_name(limits.name, unscaled)):
             message = f'there is no {limits.kind} "{limits.name}", and "{near}" has no autoscaler'
             yield subject.problem(("spec", "scaleTargetRef", "name"), message, f"Write {near}")
 
@@ -295,7 +295,7 @@ HPA_MISSPELT = Rule(
 
 def _list_names(context: LintContext, namespace: str, limits: ScalingLimits) -> set[str]:
     """Return the names of a namespace's linted workloads of the kind that an autoscaler scales."""
-    return {w.subject.name for w in context.by_namespace.get(namespace, ()) if w.kind == limits.kind}
+    return {w.subject.name for w in context.workloads_by_namespace.get(namespace, ()) if w.kind == limits.kind}
 
 
 _BUILTIN_NAMESPACE_PREFIXES = ("kube-", "openshift-", "default")
@@ -317,13 +317,13 @@ class _NamespaceReference(NamedTuple):
 
 def find_missing_namespaces(context: LintContext) -> Iterator[Problem]:
     """Find names of namespaces that no manifest creates and that are misspelt or needed."""
-    made = {name for kind in _NAMESPACE_KINDS for name in context.names_anywhere(kind)}
+    made = {name for kind in _NAMESPACE_KINDS for name in context.list_manifest_names(kind)}
     for subject, path, name, needed in (*_iter_object_namespaces(context), *_iter_term_namespaces(context)):
         if name in made or name.startswith(_BUILTIN_NAMESPACE_PREFIXES):
             continue
-        beside = context.names_beside(subject, "Namespace")
-        known = beside if beside or path == _METADATA_NAMESPACE else set(context.by_namespace)
-        meant = one_meant(name, known) if name not in known else ""
+        beside = context.list_coexisting_names(subject, "Namespace")
+        known = beside if beside or path == _METADATA_NAMESPACE else set(context.workloads_by_namespace)
+        meant = find_similar_name(name, known) if name not in known else ""
         if meant or (needed and beside and name not in beside and context.cluster is None):
             message = f'nothing creates the namespace "{name}"' + f', but "{meant}"' * bool(meant and beside)
             yield subject.problem(path, message, f"Write {meant}" if meant else "")
@@ -371,7 +371,7 @@ def _iter_term_namespaces(context: LintContext) -> Iterator[_NamespaceReference]
     """Yield the namespaces that pod affinity terms name. Required affinity needs them."""
     used = {subject.namespace for subject in context.subjects}
     for workload in context.workloads:
-        for path, term in pod_terms(workload):
+        for path, term in iter_pod_terms(workload):
             required = "podAffinity" in path and REQUIRED in path
             for i, name in enumerate(term.namespaces):
                 at = workload.at_field(*path, "namespaces", i)

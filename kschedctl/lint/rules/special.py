@@ -14,7 +14,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.text.counts import counted
@@ -24,7 +24,7 @@ def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose schedulerName no profile serves and no bound pod has."""
     pods, served = context.facts.view.pods, set(context.facts.scheduler.configuration.profiles)
     served |= {pods.infos[kind].spec.scheduler_name for kind in set(pods.info[context.facts.view.node >= 0].tolist())}
-    if not context.all_known("Pod"):
+    if not context.are_all_read("Pod"):
         return
     for workload in context.workloads:
         name = workload.spec.scheduler_name or "default-scheduler"
@@ -55,7 +55,7 @@ def find_scheduling_gates(workload: Workload) -> Iterator[Problem]:
 SC_SCHEDULING_GATE = Rule(
     "sc-scheduling-gate",
     WARNING,
-    each_workload(find_scheduling_gates),
+    for_each_workload(find_scheduling_gates),
     summary="Scheduling gates in a manifest",
     why="The pods wait, without an event, until a controller removes the gate; if none does, they wait forever.",
     fix="Let the controller that removes the gate add it too, by a webhook",
@@ -65,12 +65,12 @@ SC_SCHEDULING_GATE = Rule(
 
 def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
     """Find PodGroups whose workloads have fewer pods than minCount."""
-    for subject, group in context.linted(PodGroup):
+    for subject, group in context.list_linted(PodGroup):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
         members = [
             w
-            for w in context.by_namespace.get(namespace, ())
+            for w in context.workloads_by_namespace.get(namespace, ())
             if context.variants.together(subject, w.subject)
             and w.spec.scheduling_group
             and w.spec.scheduling_group.pod_group_name == subject.name
@@ -104,7 +104,7 @@ def _count_other_members(context: LintContext, namespace: str, name: str, worklo
     known = {(w.kind, w.namespace, w.subject.name) for w in workloads}
     return sum(
         1
-        for owner, pods in context.facts.owners.items()
+        for owner, pods in context.facts.pods_by_owner.items()
         if owner not in known and owner[1] == namespace
         for pod in pods
         if pod.spec.scheduling_group and pod.spec.scheduling_group.pod_group_name == name
@@ -116,13 +116,14 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     if not any(workload.spec.resource_claims for workload in context.workloads):
         return
-    if not context.all_known("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
+    if not context.are_all_read("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         return
-    classes = {c.metadata.name for c in context.known(DeviceClass)}
+    classes = {c.metadata.name for c in context.list_all(DeviceClass)}
     devices = any(s.spec.devices for s in context.cluster.resource_slices)
-    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.known(ResourceClaim)}
+    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.list_all(ResourceClaim)}
     templates = {
-        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec for c in context.known(ResourceClaimTemplate)
+        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec
+        for c in context.list_all(ResourceClaimTemplate)
     }
     for workload in context.workloads:
         fine: dict[str, ResourceClaimSpec] = {}
@@ -140,7 +141,7 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
             ]
             yield from (workload.problem(path, problem) for problem in problems)
             fine |= {} if problems else {reference.name: claim}
-        if fine and len(fine) == len(workload.spec.resource_claims) and context.facts.no_devices(workload, fine):
+        if fine and len(fine) == len(workload.spec.resource_claims) and context.facts.lacks_devices(workload, fine):
             yield workload.problem(("resourceClaims",), "no node has devices that match its claims, were they all free")
 
 

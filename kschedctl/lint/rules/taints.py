@@ -14,10 +14,10 @@ from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, is_tolerated, tolerates
 from kschedctl.api.validation.tolerations import validate_toleration_seconds
-from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
@@ -48,7 +48,7 @@ def find_tolerations_of_everything(workload: Workload) -> Iterator[Problem]:
 TT_TOLERATE_ALL = Rule(
     "tt-tolerate-all",
     WARNING,
-    each_workload(find_tolerations_of_everything),
+    for_each_workload(find_tolerations_of_everything),
     summary="A toleration without key tolerates everything",
     why="The pods go to nodes that are not ready, under pressure, dedicated to others or control planes.",
     fix="Name the taint: key, operator and effect",
@@ -85,7 +85,7 @@ def find_unlimited_no_execute_tolerations(workload: Workload) -> Iterator[Proble
 TT_NOEXECUTE_FOREVER = Rule(
     "tt-noexecute-forever",
     WARNING,
-    each_workload(find_unlimited_no_execute_tolerations),
+    for_each_workload(find_unlimited_no_execute_tolerations),
     summary="NoExecute toleration without tolerationSeconds",
     why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
     fix="Set tolerationSeconds, 300 is what pods get by default",
@@ -106,7 +106,7 @@ def find_tolerations_without_value(workload: Workload) -> Iterator[Problem]:
 TT_EMPTY_VALUE = Rule(
     "tt-empty-value",
     NOTE,
-    each_workload(find_tolerations_without_value),
+    for_each_workload(find_tolerations_without_value),
     summary="A toleration without a value, and without operator: Exists",
     why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
     fix="Set operator: Exists, or the value of the taint",
@@ -123,7 +123,7 @@ def find_invalid_toleration_seconds(workload: Workload) -> Iterator[Problem]:
 TT_SECONDS_ON_NOSCHEDULE = Rule(
     "tt-seconds-on-noschedule",
     ERROR,
-    each_workload(find_invalid_toleration_seconds),
+    for_each_workload(find_invalid_toleration_seconds),
     summary="tolerationSeconds without effect NoExecute",
     why="The API server refuses the pods: only evictions can be delayed.",
     fix="Remove tolerationSeconds, or set effect: NoExecute",
@@ -194,19 +194,19 @@ def _find_meant_key(key: str, known: Iterable[str]) -> str:
         if domain == _KUBERNETES_DOMAIN or domain.endswith("." + _KUBERNETES_DOMAIN)
         else ""
     )
-    return of_kubernetes or one_meant(key, known)
+    return of_kubernetes or find_similar_name(key, known)
 
 
 def _find_meant_value(toleration: Toleration, declared: Iterable[Taint]) -> str:
     """Return the value of a declared taint that a toleration's value is a misspelling of, or ""."""
     values = {taint.value for taint in declared if taint.key == toleration.key}
     wanted = toleration.operator in (None, "", "Equal") and toleration.value and toleration.value not in values
-    return one_meant(toleration.value, values) if wanted else ""
+    return find_similar_name(toleration.value, values) if wanted else ""
 
 
 def _iter_declared_taints(context: LintContext) -> Iterator[Taint]:
     """Yield the taints of NodePools and Nodes among the manifests."""
-    for _, pool in context.linted(WrittenNodePool):
+    for _, pool in context.list_linted(WrittenNodePool):
         yield from pool.spec.template.spec.taints
     for subject in context.subjects:
         with suppress(InvalidFieldError):
@@ -236,7 +236,7 @@ def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
         for taint in node.spec.taints:
             if taint.effect in HARD_EFFECTS and _is_custom_taint(taint.key):
                 where.setdefault(taint, []).append(row)
-    for taint, rows in where.items() if context.all_known("Pod") else ():
+    for taint, rows in where.items() if context.are_all_read("Pod") else ():
         if not any(is_tolerated(tolerations, taint) for tolerations in specific):
             have, stay = agreeing(len(rows), "has", "have"), agreeing(len(rows), "it stays", "they stay")
             message = f"no pod tolerates {taint}, which {counted(len(rows), 'node')} {have}: {stay} empty"
@@ -268,7 +268,7 @@ def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]
                 for s in sets
             ]
             tainted = np.array(tolerates_custom_taint, np.bool_)[set_of_node]
-            usable = facts.eligible(workload) & _offers_requested_devices(context, workload)
+            usable = facts.get_eligible_nodes(workload) & _offers_requested_devices(context, workload)
             elsewhere = usable & ~tainted
             if (usable & tainted).any() and elsewhere.any():
                 others = counted(elsewhere.sum(), "other")
@@ -349,10 +349,10 @@ def find_workloads_with_closed_nodes(context: LintContext) -> Iterator[Problem]:
     """Find workloads all of whose selected nodes are cordoned or tainted, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
-        selected = facts.selected(workload)
-        if workload.kind == "DaemonSet" or not selected.any() or facts.eligible(workload).any():
+        selected = facts.get_selected_nodes(workload)
+        if workload.kind == "DaemonSet" or not selected.any() or facts.get_eligible_nodes(workload).any():
             continue
-        if facts.never(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
+        if facts.can_never_schedule(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
             cordoned = int((selected & facts.view.nodes.unschedulable).sum())
             several = selected.sum() > 1
             nodes = (

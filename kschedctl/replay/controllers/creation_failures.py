@@ -30,7 +30,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.workload_pod_counts import ABOVE, WantedPods, objects_of
+from kschedctl.replay.controllers.workload_pod_counts import CREATED_KINDS, WorkloadPodCounts, find_pod_creators
 from kschedctl.replay.unknown import CREATION
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
@@ -68,11 +68,13 @@ class CreationFailures:
     def __init__(self, cluster: Cluster, now: str = "") -> None:
         self._now = now
         self._told = _find_failure_signs(cluster)
-        self._makers = WantedPods(cluster, self._told)
+        self._makers = WorkloadPodCounts(cluster, self._told)
 
     def report_current(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
         """Return the workloads of a namespace, or of all namespaces, that lack pods now, in order."""
-        top_owners = sorted({self._makers.top(failed.owner) for failed in self._failed_creators if not failed.past})
+        top_owners = sorted(
+            {self._makers.top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
+        )
         reports = (self.report_of(top) for top in top_owners if namespace in (None, top.namespace))
         return tuple(workload for workload in reports if workload is not None)
 
@@ -82,21 +84,23 @@ class CreationFailures:
         Past failures are only included if there are no current ones.
         """
         mine = [
-            failed for failed in self._failed_creators if workload in (failed.owner, self._makers.top(failed.owner))
+            failed
+            for failed in self._failed_creators
+            if workload in (failed.owner, self._makers.top_owner(failed.owner))
         ]
         chosen = [failed for failed in mine if not failed.past] or mine
         return self._build_report(workload, chosen) if chosen else None
 
     def _build_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
         """Build the report on a workload from its failed creators."""
-        counts = self._makers.counts(workload)
-        missing = [self._makers.counts(maker.owner).missing for maker in failed]
+        counts = self._makers.count_pods(workload)
+        missing = [self._makers.count_pods(maker.owner).missing for maker in failed]
         object_ = next((maker.object for maker in failed if maker.object != "Pod"), "Pod")
         report = NotCreated(
             workload=str(workload),
             headline="",
             wanted=counts.wanted,
-            there=counts.there,
+            there=counts.existing,
             missing=None if None in missing or object_ != "Pod" else sum(count or 0 for count in missing),
             failures=tuple(failure for maker in failed for failure in maker.failures),
             object=object_,
@@ -116,9 +120,9 @@ class CreationFailures:
         created_kind = self._failed_kind(owner, signs)
         if condition is not None and self._is_current(owner, created_kind, condition):
             return _FailedCreator(owner, created_kind, tuple(self._iter_failures(owner, condition, events)), past=False)
-        newest = self._makers.newest(owner)
+        newest = self._makers.newest_creation(owner)
         recent = [event for event in events if not _is_before(last_seen(event), newest)]
-        past = not recent or (created_kind == "Pod" and self._makers.counts(owner).missing == 0)
+        past = not recent or (created_kind == "Pod" and self._makers.count_pods(owner).missing == 0)
         return _FailedCreator(
             owner, created_kind, tuple(self._iter_failures(owner, None, events if past else recent)), past
         )
@@ -126,16 +130,16 @@ class CreationFailures:
     def _failed_kind(self, owner: Owner, signs: _FailureSigns) -> str:
         """Return the kind that could not be created. A Deployment with unknown ReplicaSets stands for them."""
         reasons = {event.reason for event in signs.events} | {signs.condition.reason if signs.condition else ""}
-        return ABOVE.get(owner.kind, "Pod") if owner.kind == "CronJob" or NO_REPLICA_SET in reasons else "Pod"
+        return CREATED_KINDS.get(owner.kind, "Pod") if owner.kind == "CronJob" or NO_REPLICA_SET in reasons else "Pod"
 
     def _is_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
         """Return whether the condition is current. Known ReplicaSets of a Deployment have their own conditions."""
         if created_kind != "Pod":
             return True
-        workload = self._makers.objects[owner]
-        if owner.kind == "Deployment" and self._makers.made(owner):
+        workload = self._makers.workloads[owner]
+        if owner.kind == "Deployment" and self._makers.created_by(owner):
             return False
-        counts = self._makers.counts(owner)
+        counts = self._makers.count_pods(owner)
         updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
         return counts.missing != 0 or (updated is not None and updated < (counts.wanted or 0))
 
@@ -167,7 +171,7 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
 def _find_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
     """Return the failure signs of all objects that exist, as far as that is known."""
     events, signs = _failure_events(cluster), {}
-    for owner, obj in objects_of(cluster).items():
+    for owner, obj in find_pod_creators(cluster).items():
         own_events = [event for event in events.pop(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)
         if (own_events or condition is not None) and obj.metadata.deletion_timestamp is None:

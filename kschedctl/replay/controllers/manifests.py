@@ -1,4 +1,4 @@
-"""Manifests to apply, typed and sorted: what makes pods, and the other objects that scheduling reads."""
+"""Manifests to apply, decoded and sorted into workloads and other objects that scheduling reads."""
 
 from __future__ import annotations
 
@@ -20,90 +20,96 @@ from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
 from kschedctl.errors import InputError, KschedctlError
-from kschedctl.replay.denials import refuse, refuse_struct
+from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 
-NOT_INSTALLED = "left out, as Helm creates them neither on install nor on upgrade"
+SKIPPED_HOOKS_NOTE = "left out, as Helm creates them neither on install nor on upgrade"
 
 
 @dataclass
-class Sorted:
-    """``workloads`` by kind, namespace and name; other ``objects`` by kind; ``hooks`` of Helm that are left out.
-
-    ``written``: the documents that no API server has seen, as far as they were given as documents; ``documents``: all
-    those of workloads; ``typed``: the workloads that were given as structs.
-    """
+class SortedManifests:
+    """Decoded manifests, sorted by what they create."""
 
     workloads: dict[tuple[str, str, str], Struct] = field(default_factory=dict)
+    """Workloads by kind, namespace and name."""
     objects: dict[str, list[Struct]] = field(default_factory=dict)
+    """Other objects by kind."""
     hooks: list[str] = field(default_factory=list)
-    written: list[JsonObject] = field(default_factory=list)
+    """Helm hooks that are skipped."""
+    new_documents: list[JsonObject] = field(default_factory=list)
+    """Documents that no API server has seen."""
     documents: dict[Owner, JsonObject] = field(default_factory=dict)
-    typed: dict[Owner, Struct] = field(default_factory=dict)
+    """Documents of workloads."""
+    structs: dict[Owner, Struct] = field(default_factory=dict)
+    """Workloads that were given as structs."""
 
     @property
-    def note(self) -> list[str]:
-        return [f"{NOT_INSTALLED}: {', '.join(self.hooks)}"] if self.hooks else []
+    def notes(self) -> list[str]:
+        """Return the note about skipped Helm hooks, if there are any."""
+        return [f"{SKIPPED_HOOKS_NOTE}: {', '.join(self.hooks)}"] if self.hooks else []
 
 
-def sort_out(manifests: Iterable[JsonObject | Struct]) -> Sorted:
-    """Documents, Lists too, and workloads that are typed already. Of two of a name the later counts.
+def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
+    """Decode and sort documents, Lists and typed workloads. Raises InputError.
 
-    Raises InputError.
+    Of two manifests with the same name the later one counts.
     """
-    sorted_out = Sorted()
+    result = SortedManifests()
     for manifest in manifests:
         for document in flatten((manifest,)) if isinstance(manifest, Mapping) else (manifest,):
-            _take(document, sorted_out)
-    return sorted_out
+            _sort_manifest(document, result)
+    return result
 
 
-def refuse_written(
-    sorted_out: Sorted, cluster: Cluster, *, admission: bool, known: Container[Owner] = frozenset()
+def validate_new_manifests(
+    manifests: SortedManifests, cluster: Cluster, *, admission: bool, validated: Container[Owner] = frozenset()
 ) -> None:
-    """Raises InputError for documents that the API server would not create in the cluster, and for such structs.
+    """Raise InputError for new documents and structs that the API server would not create in the cluster.
 
-    Without ``admission`` by validation alone, where admission is replayed by itself. ``known``: the structs of which
-    somebody has looked at the documents.
+    Without ``admission``, only validation is checked, for callers that replay admission themselves. ``validated`` are
+    structs whose documents were validated elsewhere.
     """
-    for document in sorted_out.written:
-        refuse(document, cluster, admission=admission)
-    alike: set[tuple[str, bytes]] = set()
-    for owner, workload in sorted_out.typed.items():
+    for document in manifests.new_documents:
+        raise_if_denied(document, cluster, admission=admission)
+    seen_specs: set[tuple[str, bytes]] = set()
+    for owner, workload in manifests.structs.items():
         spec = owner.kind, msgspec.json.encode(workload.spec)  # type: ignore[attr-defined]
-        if owner not in known and not workload.metadata.uid and spec not in alike:  # type: ignore[attr-defined]
-            refuse_struct(workload, cluster, admission=False)
-            alike.add(spec)
+        if owner not in validated and not workload.metadata.uid and spec not in seen_specs:  # type: ignore[attr-defined]
+            raise_if_struct_denied(workload, cluster, admission=False)
+            seen_specs.add(spec)
 
 
-def _take(manifest: JsonObject | Struct, sorted_out: Sorted) -> None:
+def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> None:
+    """Decode a manifest and add it to the sorted ones. Raises InputError."""
     kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
     if isinstance(manifest, Mapping) and not isinstance(manifest.get("kind"), str):
         raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
     if not isinstance(manifest, Mapping):
-        sorted_out.typed[_add(manifest, sorted_out)] = manifest
+        result.structs[_add_workload(manifest, result)] = manifest
     elif makes_pods(manifest) and is_not_installed(manifest):
-        sorted_out.hooks.append(describe(manifest))
+        result.hooks.append(describe(manifest))
     elif makes_pods(manifest):
-        typed = _typed(manifest)
-        _check_name(manifest, typed.metadata.name or typed.metadata.generate_name)  # type: ignore[attr-defined]
-        sorted_out.documents[_add(typed, sorted_out)] = manifest
-        sorted_out.written += [] if typed.metadata.uid else [manifest]  # type: ignore[attr-defined]
+        struct = _decode_workload(manifest)
+        _check_name(manifest, struct.metadata.name or struct.metadata.generate_name)  # type: ignore[attr-defined]
+        result.documents[_add_workload(struct, result)] = manifest
+        result.new_documents += [] if struct.metadata.uid else [manifest]  # type: ignore[attr-defined]
     elif (kind := get_kind(manifest)) in FIELDS and kind not in KINDS:
-        typed = convert(manifest)
-        _check_name(manifest, typed.metadata.name)  # type: ignore[attr-defined]
-        sorted_out.objects.setdefault(kind, []).append(typed)
-        written = kind in AROUND_PODS and not typed.metadata.uid  # type: ignore[attr-defined]
-        sorted_out.written += [manifest] if written else []
+        struct = convert(manifest)
+        _check_name(manifest, struct.metadata.name)  # type: ignore[attr-defined]
+        result.objects.setdefault(kind, []).append(struct)
+        is_new = kind in AROUND_PODS and not struct.metadata.uid  # type: ignore[attr-defined]
+        result.new_documents += [manifest] if is_new else []
 
 
-def _add(manifest: Struct, sorted_out: Sorted) -> Owner:
-    workload = _named(manifest, sorted_out.workloads)
+def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
+    """Add a workload and return its key."""
+    workload = _with_generated_name(manifest, result.workloads)
     owner = identity(workload)
-    sorted_out.workloads[owner] = workload
+    result.workloads[owner] = workload
     return owner
 
 
-def _typed(manifest: JsonObject) -> Struct:
+def _decode_workload(manifest: JsonObject) -> Struct:
+    """Decode a workload's manifest. Raises InputError."""
     try:
         return decode(without_nulls(manifest))
     except msgspec.ValidationError as error:
@@ -111,41 +117,46 @@ def _typed(manifest: JsonObject) -> Struct:
 
 
 def _check_name(manifest: JsonObject, name: str) -> None:
+    """Raise InputError if the manifest has no name."""
     if not name:
         raise InputError("metadata.name: required", where=describe(manifest))
 
 
-def _named(workload: Struct, others: Container[tuple[str, str, str]]) -> Struct:
-    """With a name of its own where the API server would generate one."""
+def _with_generated_name(workload: Struct, taken: Container[tuple[str, str, str]]) -> Struct:
+    """Return the workload with a name that no other workload has, if the API server would generate its name."""
     meta = workload.metadata  # type: ignore[attr-defined]
     kind, namespace, _ = identity(workload)
     if meta.name:
         return workload
     names = (f"{meta.generate_name}{number}" for number in count())
-    name = next(name for name in names if (kind, namespace, name) not in others)
+    name = next(name for name in names if (kind, namespace, name) not in taken)
     return replace(workload, metadata=replace(meta, name=name))
 
 
-def names_of(manifest: JsonObject) -> tuple[str, str]:
-    """What errors call a manifest, without and with the namespace that it does not name."""
+def names_in_errors(manifest: JsonObject) -> tuple[str, str]:
+    """Return what errors call a manifest, without and with the default namespace."""
     metadata = object_at(manifest, "metadata")
     named = {**metadata, "namespace": metadata.get("namespace") or DEFAULT_NAMESPACE}
     return describe(manifest), describe({**manifest, "metadata": named})
 
 
 @contextmanager
-def in_files(places: Mapping[str, str]) -> Iterator[None]:
-    """An InputError about one of these, ``Deployment shop/web`` -> where it stands, says that too."""
+def locate_errors(places: Mapping[str, str]) -> Iterator[None]:
+    """Add the place in the files to an InputError about one of the manifests.
+
+    ``places`` maps names such as ``Deployment shop/web`` to places.
+    """
     try:
         yield
     except InputError as error:
         if error.where not in places:
             raise
-        errors = [_in_file(kschedctl_error, places) for kschedctl_error in (error, *error.also)]
+        errors = [_with_place(kschedctl_error, places) for kschedctl_error in (error, *error.also)]
         errors[0].also = tuple(errors[1:])
         raise errors[0] from None
 
 
-def _in_file(error: KschedctlError, places: Mapping[str, str]) -> InputError:
+def _with_place(error: KschedctlError, places: Mapping[str, str]) -> InputError:
+    """Return the error with the place of its manifest."""
     where = f"{places[error.where]}, {error.where}" if error.where in places else error.where
     return InputError(error.what, where=where, hint=error.hint)

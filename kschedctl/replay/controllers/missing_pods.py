@@ -1,4 +1,7 @@
-"""TODO."""
+"""Reasons why a workload of the cluster has fewer pods than it wants, apart from denials that events report.
+
+Upstream: pkg/controller/{deployment,statefulset,daemon,job} (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -22,60 +25,65 @@ from kschedctl.replay.controllers.creation_fix_steps import (
 )
 from kschedctl.replay.controllers.creation_fixes import build_object_fix
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.replay.controllers.workload_pod_counts import WantedPods
+from kschedctl.replay.controllers.workload_pod_counts import WorkloadPodCounts
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.text.counts import counted
 
 PARALLEL = "Parallel"
-TOO_MANY = "TooManyReplicas"
-"""The reason of ScalingLimited where the metrics ask for more than the maximum."""
+TOO_MANY_REPLICAS = "TooManyReplicas"
+"""The reason of ScalingLimited if the metrics ask for more than the maximum."""
 
 
-def why_fewer(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
-    """What keeps the workload from making more pods, in words; nothing where it is not read."""
+def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
+    """Return why the workload creates no more pods, as clauses; empty if it was not read."""
     field = FIELDS.get(owner.kind)
-    there = cluster.in_namespace(field, owner.namespace) if field else ()
-    workload = next((candidate for candidate in there if candidate.metadata.name == owner.name), None)
-    own = _REASONS[owner.kind](workload, cluster, owner) if workload is not None and owner.kind in _REASONS else ()
-    return (*own, *(_autoscaled(workload, cluster, owner) if workload is not None else ()))
+    candidates = cluster.in_namespace(field, owner.namespace) if field else ()
+    workload = next((candidate for candidate in candidates if candidate.metadata.name == owner.name), None)
+    reasons = (
+        _EXPLANATIONS[owner.kind](workload, cluster, owner)
+        if workload is not None and owner.kind in _EXPLANATIONS
+        else ()
+    )
+    return (*reasons, *(_explain_autoscaling(workload, cluster, owner) if workload is not None else ()))
 
 
-def _autoscaled(workload: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """What a HorizontalPodAutoscaler has to do with it. Upstream: pkg/controller/podautoscaler/horizontal.go."""
+def _explain_autoscaling(workload: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield how a HorizontalPodAutoscaler limits the workload. Upstream: pkg/controller/podautoscaler/horizontal.go."""
     for autoscaler in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
         spec, conditions = autoscaler.spec, {c.type: c for c in autoscaler.status.conditions if c.status}
         replicas = getattr(workload.spec, "replicas", None)
         if (spec.scale_target_ref.kind, spec.scale_target_ref.name) != (owner.kind, owner.name) or replicas == 0:
             continue
-        name, limited, active = (
-            autoscaler.metadata.name,
-            conditions.get("ScalingLimited"),
-            conditions.get("ScalingActive"),
-        )
+        name = autoscaler.metadata.name
+        active, limited = conditions.get("ScalingActive"), conditions.get("ScalingLimited")
         if active is not None and active.status == "False":
-            why = f": {active.message}" if active.message else ""
-            yield f"HorizontalPodAutoscaler {name} does not scale it, {active.reason or 'its condition says'}{why}"
-        elif limited is not None and (limited.status, limited.reason) == ("True", TOO_MANY):
+            message = f": {active.message}" if active.message else ""
+            yield f"HorizontalPodAutoscaler {name} does not scale it, {active.reason or 'its condition says'}{message}"
+        elif limited is not None and (limited.status, limited.reason) == ("True", TOO_MANY_REPLICAS):
             yield f"HorizontalPodAutoscaler {name} is at its maximum of {spec.max_replicas:,}, and would make more"
         elif replicas is not None and replicas >= spec.max_replicas > 0:
             yield f"HorizontalPodAutoscaler {name} is at its maximum of {spec.max_replicas:,}"
 
 
-def _deployment(deployment: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+def _explain_deployment(deployment: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield why a Deployment creates no more pods."""
     if deployment.spec.paused:
-        made = WantedPods(cluster, [owner]).made(owner)
-        yield "it is paused: " + ("a changed template makes no pods" if made else "it makes no ReplicaSet, and no pods")
-    yield from _none(deployment)
+        replica_sets = WorkloadPodCounts(cluster, [owner]).created_by(owner)
+        yield "it is paused: " + (
+            "a changed template makes no pods" if replica_sets else "it makes no ReplicaSet, and no pods"
+        )
+    yield from _explain_zero_replicas(deployment)
 
 
-def _none(workload: StoredWorkload, *_: object) -> Iterator[str]:
+def _explain_zero_replicas(workload: StoredWorkload, *_: object) -> Iterator[str]:
+    """Yield that the workload wants 0 replicas, if it does."""
     if workload.spec.replicas == 0:
         yield "it wants 0 replicas"
 
 
-def _stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """The pods of one that is not parallel wait for the one before."""
-    yield from _none(stateful_set)
+def _explain_stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield why a StatefulSet creates no more pods: without Parallel, each pod waits for the one before it."""
+    yield from _explain_zero_replicas(stateful_set)
     if stateful_set.spec.pod_management_policy == PARALLEL:
         return
     first, wanted = (
@@ -86,14 +94,14 @@ def _stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) 
         pod = cluster.pod(owner.namespace, f"{owner.name}-{ordinal}")
         if pod is None or pod.terminated:
             return
-        if why := _not_ready(pod):
+        if reason := _describe_unready(pod):
             later = first + wanted - 1 - ordinal
-            yield f"{counted(later, 'pod')} after {pod.metadata.name} {'waits' if later == 1 else 'wait'}: it {why}"
+            yield f"{counted(later, 'pod')} after {pod.metadata.name} {'waits' if later == 1 else 'wait'}: it {reason}"
             return
 
 
-def _not_ready(pod: Pod) -> str:
-    """What a pod lacks that the next one waits for; empty where it lacks nothing, or nobody knows."""
+def _describe_unready(pod: Pod) -> str:
+    """Return what keeps the next pod of a StatefulSet waiting for this one, or an empty string."""
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
     if not pod.spec.node_name:
@@ -102,14 +110,16 @@ def _not_ready(pod: Pod) -> str:
     return "is not ready" if ready is not None and ready.status != "True" else ""
 
 
-def _daemon_set(daemon_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+def _explain_daemon_set(daemon_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield on how many nodes a DaemonSet wants no pod."""
     wanted, nodes = daemon_set.status.desired_number_scheduled, len(cluster.nodes)
     if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
-        rest = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
-        yield f"it wants none on {rest}, which its node selection and tolerations leave out"
+        excluded = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
+        yield f"it wants none on {excluded}, which its node selection and tolerations leave out"
 
 
-def _job(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
+def _explain_job(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
+    """Yield why a Job creates no more pods."""
     spec, status = job.spec, job.status
     ended = next(
         (condition for condition in status.conditions if condition.type in JOB_ENDED and condition.status == "True"),
@@ -124,61 +134,62 @@ def _job(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
     if status.failed:
         limit = 6 if spec.backoff_limit is None else spec.backoff_limit
         yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; the next comes after a delay"
-    side_by_side = 1 if spec.parallelism is None else spec.parallelism
-    left = None if spec.completions is None else spec.completions - (status.succeeded or 0)
-    if left is not None and side_by_side < left:
-        yield f"no more than {side_by_side:,} at a time (parallelism), and {left:,} still to complete"
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    remaining = None if spec.completions is None else spec.completions - (status.succeeded or 0)
+    if remaining is not None and parallelism < remaining:
+        yield f"no more than {parallelism:,} at a time (parallelism), and {remaining:,} still to complete"
 
 
-_REASONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
-    "Deployment": _deployment,
-    "ReplicaSet": _none,
-    "StatefulSet": _stateful_set,
-    "DaemonSet": _daemon_set,
-    "Job": _job,
+_EXPLANATIONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
+    "Deployment": _explain_deployment,
+    "ReplicaSet": _explain_zero_replicas,
+    "StatefulSet": _explain_stateful_set,
+    "DaemonSet": _explain_daemon_set,
+    "Job": _explain_job,
 }
 
 
-def replayed(
+def replay_missing_pods(
     cluster: Cluster, owner: Owner, template: Struct | None, document: JsonObject | None = None
 ) -> NotCreated | None:
-    """What admission says to the pods that the workload lacks, where nothing else tells of it; None where they pass.
+    """Replay admission for the pods that the workload lacks. Return None if they are admitted or nothing lacks.
 
-    ``template``: what makes its pods, as far as it is known; ``document``: the same in full, where files hold it.
+    ``template`` creates the workload's pods, as far as it is known, and ``document`` is its full manifest, if files
+    have it.
     """
-    change = _lacking(cluster, owner, template)
+    change = _build_missing_change(cluster, owner, template)
     if change is None or template is None:
         return None
-    written = {identity(template): document} if document is not None else {}
-    refused = Admissions(cluster, written).admit(template, change)
-    return replace(refused, workload=str(owner)) if refused is not None else None
+    documents = {identity(template): document} if document is not None else {}
+    denied = Admissions(cluster, documents).admit(template, change)
+    return replace(denied, workload=str(owner)) if denied is not None else None
 
 
-def _lacking(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
-    """The pods that the workload lacks, as they would come; None for none."""
-    counts = WantedPods(cluster, [owner]).counts(owner)
+def _build_missing_change(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
+    """Return the missing pods of the workload as a change, or None if there are none."""
+    counts = WorkloadPodCounts(cluster, [owner]).count_pods(owner)
     pods = make(template, cluster.nodes).pods if template is not None and counts.missing else ()
     if not pods or not counts.missing:
         return None
-    return WorkloadChange(str(owner), kept=[pods[0]] * counts.there, new=[pods[0]] * counts.missing)
+    return WorkloadChange(str(owner), kept=[pods[0]] * counts.existing, new=[pods[0]] * counts.missing)
 
 
-def fixes_as_told(
-    cluster: Cluster, owner: Owner, template: Struct | None, lacking: NotCreated
+def find_fixes_for_report(
+    cluster: Cluster, owner: Owner, template: Struct | None, report: NotCreated
 ) -> tuple[CreationFix, ...]:
-    """What helps against a refusal that is not replayed, as what decides it of the pods is not read."""
-    message = lacking.failures[0].message if lacking.failures else ""
-    change = _lacking(cluster, owner, template) if POD_SECURITY_VIOLATED in message else None
+    """Return fixes for a denial that events report and that cannot be replayed, as the pods are not read in full."""
+    message = report.failures[0].message if report.failures else ""
+    change = _build_missing_change(cluster, owner, template) if POD_SECURITY_VIOLATED in message else None
     if change is None or template is None:
-        return _of_account(cluster, message, owner.namespace)
+        return _find_account_fixes(cluster, message, owner.namespace)
     change.denied = len(change.new)
     return Admissions(cluster, {}).find_fixes_by_message(identity(template), template, change, message)
 
 
-def _of_account(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
-    """The account that the API server missed and that is not there, as scheduling does not read whose pods' it is."""
+def _find_account_fixes(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
+    """Return the fix that creates the missing ServiceAccount, if the message is about one."""
     if SERVICE_ACCOUNT_MISSING not in message or cluster.gap("ServiceAccount", namespace) is not None:
         return ()
-    there = {account.metadata.name for account in cluster.in_namespace("service_accounts", namespace)}
-    found = suggest_steps(DeniedPod(cluster, namespace, {}, message))
-    return tuple(build_object_fix(way) for way in found if way.objects[0].name not in there)
+    existing = {account.metadata.name for account in cluster.in_namespace("service_accounts", namespace)}
+    steps = suggest_steps(DeniedPod(cluster, namespace, {}, message))
+    return tuple(build_object_fix(step) for step in steps if step.objects[0].name not in existing)

@@ -30,7 +30,7 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.workload_change import WorkloadChange, get_ordinal, get_slot, set_rollout_limits
-from kschedctl.replay.edits import pods_where
+from kschedctl.replay.edits import select_pods
 from kschedctl.snapshot.node_order import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -53,7 +53,7 @@ class ExistingPods:
     @cached_property
     def _bare(self) -> dict[tuple[str, str], Pod]:
         """Return the pods without owners by namespace and name."""
-        pods = pods_where(self.cluster, lambda pod: not pod.metadata.owner_references)
+        pods = select_pods(self.cluster, lambda pod: not pod.metadata.owner_references)
         return {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
 
     @cached_property
@@ -70,7 +70,7 @@ class ExistingPods:
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
         elif any(is_pod_of(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
-            pods = pods_where(self.cluster, lambda pod: is_pod_of(pod, kind, namespace, name))
+            pods = select_pods(self.cluster, lambda pod: is_pod_of(pod, kind, namespace, name))
         else:
             pods = []
         return [pod for pod in pods if pod.metadata.deletion_timestamp is None]

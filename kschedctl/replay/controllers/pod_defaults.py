@@ -1,7 +1,7 @@
-"""What admission gives pods that are created, before their class of priority and their runtime do.
+"""What admission adds to new pods before their PriorityClass and RuntimeClass do.
 
-Defaults of LimitRanges, tolerations for nodes that go away, and what plugins add that somebody turned on. Several
-LimitRanges of a namespace are gone through in random order upstream: here by name, and that is said.
+These are defaults of LimitRanges, tolerations for failing nodes, and additions of optional plugins. kube-apiserver
+applies several LimitRanges of a namespace in random order; here they are applied by name, with a note.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kschedctl.api.objects import LimitRange, Pod, PodSpec, Toleration
 from kschedctl.cluster import Cluster, without_nulls
 from kschedctl.errors import InputError
 
-CHANCE = "by chance, as any of several LimitRanges may come first:"
-_ADDED = {
+BY_CHANCE = "by chance, as any of several LimitRanges may come first:"
+_OPTIONAL_PLUGINS = {
     "PodNodeSelector": node_selector.fill_in,
     "PodTolerationRestriction": tolerations.of_namespace,
     "ExtendedResourceToleration": tolerations.for_extended_resources,
 }
-"""Plugins that are off by default and change what schedulers read, in their order."""
-MOST_WAYS = 3
+"""Plugins that are off by default and change what the scheduler reads, in their order."""
+MAX_ALTERNATIVES = 3
 
 
 class WorkloadNote(NamedTuple):
@@ -43,53 +43,50 @@ class WorkloadNote(NamedTuple):
 
 
 class PodDefaults:
-    """Pods with what admission gives all pods of their namespace; ``told``: what they got, once a workload."""
+    """The additions of admission to the pods of each namespace."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.notes: list[WorkloadNote] = []
-        self._plugins = [name for name in _ADDED if name in cluster.api_server.enabled_optional_plugins]
+        self._plugins = [name for name in _OPTIONAL_PLUGINS if name in cluster.api_server.enabled_optional_plugins]
         self._ranges: dict[str, tuple[LimitRange, ...]] = {}
-        self._known: dict[tuple[object, ...], Pod] = {}
-        self._same: dict[tuple[str, bytes], Pod] = {}
+        self._by_identity: dict[tuple[object, ...], Pod] = {}
+        self._by_content: dict[tuple[str, bytes], Pod] = {}
 
     def fill_in(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
-        """The pods as they would be stored; those of one template are looked at once.
-
-        Raises InputError for what a plugin refuses.
-        """
+        """Return the pods of a workload as they would be stored. Raises InputError if a plugin denies them."""
         filled: list[Pod] = []
         for pod in pods:
             own = pod.spec
             key = pod.metadata.namespace, id(own.containers), id(own.tolerations), id(own.node_selector)
-            if key not in self._known:
-                self._known[key] = self._alike(workload, pod)
-            like = self._known[key].spec
-            spec = replace(
+            if key not in self._by_identity:
+                self._by_identity[key] = self._fill_in_cached(workload, pod)
+            filled_spec = self._by_identity[key].spec
+            merged_spec = replace(
                 own,
-                containers=like.containers,
-                init_containers=like.init_containers,
-                resources=like.resources,
-                node_selector=like.node_selector,
-                tolerations=like.tolerations,
+                containers=filled_spec.containers,
+                init_containers=filled_spec.init_containers,
+                resources=filled_spec.resources,
+                node_selector=filled_spec.node_selector,
+                tolerations=filled_spec.tolerations,
             )
-            filled.append(replace(pod, spec=spec))
+            filled.append(replace(pod, spec=merged_spec))
         return filled
 
-    def _alike(self, workload: str, pod: Pod) -> Pod:
-        """The first filled in of bare pods of the same containers, of which alone it is told."""
+    def _fill_in_cached(self, workload: str, pod: Pod) -> Pod:
+        """Return a filled pod that is shared by all pods with equal containers and tolerations."""
         spec, namespace = pod.spec, pod.metadata.namespace
-        if not (self._of(namespace) or self._plugins):
-            return replace(pod, spec=self._patient(spec))
+        if not (self._limit_ranges_of(namespace) or self._plugins):
+            return replace(pod, spec=self._add_default_tolerations(spec))
         parts = spec.containers, spec.init_containers, spec.resources, spec.node_selector, spec.tolerations
-        same = namespace, msgspec.json.encode(parts)
-        if same not in self._same:
-            self._same[same] = self._filled(workload, pod)
-        return self._same[same]
+        content_key = namespace, msgspec.json.encode(parts)
+        if content_key not in self._by_content:
+            self._by_content[content_key] = self._fill_in_pod(workload, pod)
+        return self._by_content[content_key]
 
-    def _patient(self, spec: PodSpec) -> PodSpec:
-        """With the tolerations that every pod gets, unless it has such itself."""
-        own, server = spec.tolerations, self.cluster.api_server
+    def _add_default_tolerations(self, spec: PodSpec) -> PodSpec:
+        """Return the spec with the tolerations that admission adds to every pod that has none of its own for them."""
+        tolerations_before, server = spec.tolerations, self.cluster.api_server
         if "DefaultTolerationSeconds" in server.disabled:
             return spec
         added = tuple(
@@ -97,39 +94,42 @@ class PodDefaults:
             for key, seconds in zip(
                 tolerations.GOING, (server.not_ready_seconds, server.unreachable_seconds), strict=True
             )
-            if not any(t.key in (key, "") and t.effect in ("NoExecute", "") for t in own)
+            if not any(t.key in (key, "") and t.effect in ("NoExecute", "") for t in tolerations_before)
         )
-        return replace(spec, tolerations=(*own, *added)) if added else spec
+        return replace(spec, tolerations=(*tolerations_before, *added)) if added else spec
 
-    def _of(self, namespace: str) -> tuple[LimitRange, ...]:
+    def _limit_ranges_of(self, namespace: str) -> tuple[LimitRange, ...]:
+        """Return the LimitRanges of a namespace that LimitRanger applies."""
         if namespace not in self._ranges:
-            on = "LimitRanger" not in self.cluster.api_server.disabled
-            limit_ranges = self.cluster.in_namespace("limit_ranges", namespace) if on else ()
+            is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
+            limit_ranges = self.cluster.in_namespace("limit_ranges", namespace) if is_enabled else ()
             self._ranges[namespace] = tuple(map(limit_ranger.stored, limit_ranges))
         return self._ranges[namespace]
 
-    def _filled(self, workload: str, pod: Pod) -> Pod:
-        ranges = self._of(pod.metadata.namespace)
-        made, request = self._passed(pod, ranges)
+    def _fill_in_pod(self, workload: str, pod: Pod) -> Pod:
+        """Fill in one pod and record notes about what it got."""
+        ranges = self._limit_ranges_of(pod.metadata.namespace)
+        filled, request = self._apply_plugins(pod, ranges)
         if request.changed:
             self.notes.append(WorkloadNote(workload, "; ".join(request.changed)))
-            if alternatives := self._alternatives(pod, ranges, made):
-                self.notes.append(WorkloadNote(workload, f"{CHANCE} {' or '.join(alternatives)}"))
-        return made
+            if alternatives := self._alternatives(pod, ranges, filled):
+                self.notes.append(WorkloadNote(workload, f"{BY_CHANCE} {' or '.join(alternatives)}"))
+        return filled
 
-    def _alternatives(self, pod: Pod, ranges: tuple[LimitRange, ...], made: Pod) -> list[str]:
+    def _alternatives(self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod) -> list[str]:
         """Return the changes that other orders of the LimitRanges would make; none if the order is irrelevant."""
-        ways: dict[bytes, str] = {}
+        alternatives: dict[bytes, str] = {}
         for order in orders(ranges) if limit_ranger.differ(ranges) else ():
-            other, request = self._passed(pod, order)
-            ways.setdefault(msgspec.json.encode(other.spec), "; ".join(request.changed))
-        if not ways.keys() - {msgspec.json.encode(made.spec)}:
+            other_pod, request = self._apply_plugins(pod, order)
+            alternatives.setdefault(msgspec.json.encode(other_pod.spec), "; ".join(request.changed))
+        if not alternatives.keys() - {msgspec.json.encode(filled.spec)}:
             return []
-        more = [f"{len(ways) - MOST_WAYS:,} more ways"] if len(ways) > MOST_WAYS else []
-        return [*list(ways.values())[:MOST_WAYS], *more]
+        more = [f"{len(alternatives) - MAX_ALTERNATIVES:,} more ways"] if len(alternatives) > MAX_ALTERNATIVES else []
+        return [*list(alternatives.values())[:MAX_ALTERNATIVES], *more]
 
-    def _passed(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
-        obj: Writable = without_nulls(msgspec.to_builtins(replace(pod, spec=self._patient(pod.spec))))
+    def _apply_plugins(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
+        """Return the pod after LimitRanger with LimitRanges in this order, and after the optional plugins."""
+        obj: Writable = without_nulls(msgspec.to_builtins(replace(pod, spec=self._add_default_tolerations(pod.spec))))
         obj.setdefault("metadata", {})
         request = AdmissionRequest(
             self.cluster, "Pod", obj, pod.metadata.namespace, tuple(ranges), name=pod.metadata.name
@@ -138,7 +138,7 @@ class PodDefaults:
         limit_ranger.fill_in(request)
         try:
             for name in self._plugins:
-                _ADDED[name](request)
+                _OPTIONAL_PLUGINS[name](request)
         except NotAdmittedError as error:
             raise InputError(error.message) from None
         return convert_builtins(obj, Pod), request

@@ -25,7 +25,7 @@ from kschedctl.replay.controllers.plan_change import ExistingPods, is_same_to_sc
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
-from kschedctl.replay.edits import with_pods
+from kschedctl.replay.edits import change_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.counts import counted
@@ -204,7 +204,7 @@ def _with_revision_of(pod: Pod, existing: Pod) -> Pod:
 
 def _without_pods(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
     """Return the cluster without these pods."""
-    return with_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in pods})
+    return change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in pods})
 
 
 def _choose_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> TargetPod:

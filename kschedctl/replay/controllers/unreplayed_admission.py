@@ -16,86 +16,95 @@ from kschedctl.replay.unknown import CREATION, VERDICT
 from kschedctl.reports.unknown import UnknownKind, reasons
 from kschedctl.text.counts import counted
 
-WEBHOOK, POLICY = "AdmissionWebhook", "AdmissionPolicy"
+WEBHOOK_KIND, POLICY_KIND = "AdmissionWebhook", "AdmissionPolicy"
 """What users call the kinds that come in two forms."""
-HOOK_KINDS = {kind: WEBHOOK if kind in WEBHOOKS.values() else POLICY for kind in HOOKS}
-MADE_BY = {"Deployment": ("ReplicaSet",), "CronJob": ("Job",)}
-"""Kind of a workload -> what stands between it and its pods."""
+HOOK_KINDS = {kind: WEBHOOK_KIND if kind in WEBHOOKS.values() else POLICY_KIND for kind in HOOKS}
+INTERMEDIATE_KINDS = {"Deployment": ("ReplicaSet",), "CronJob": ("Job",)}
+"""Workload kind -> kinds that are created between the workload and its pods."""
 NAMED_HOOKS = 3
 
 
-def hooks_not_asked(cluster: Cluster, pods: Iterable[Pod], *, refused: bool = False) -> tuple[UnknownKind, ...]:
-    """What would be asked about the pods that are new, and about what makes them.
+def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
+    """Return the webhooks and policies that would be asked about new pods and about the objects that create them.
 
-    A pod that the API server has created passed, so its successor is not doubted. ``refused``: the pods are refused
-    anyhow; then only what changes them could make a difference.
+    A pod that the API server has created passed them, so its successor is not doubted. With ``denied``, the pods are
+    denied anyway, and only hooks that change them could make a difference.
     """
-    hidden = {name: gap.why for kind, name in HOOK_KINDS.items() if (gap := cluster.gap(kind)) and not refused}
-    hidden = {name: why for name, why in hidden.items() if not why.startswith(NOT_GIVEN)}  # files need not hold them
-    if not hidden and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
+    unread = {name: gap.why for kind, name in HOOK_KINDS.items() if (gap := cluster.gap(kind)) and not denied}
+    unread = {name: why for name, why in unread.items() if not why.startswith(NOT_GIVEN)}  # files need not hold them
+    if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
         return ()
-    new = (pod for pod in pods if not pod.metadata.creation_timestamp)
-    alike = {(p.metadata.namespace, find_owner(p).kind, tuple(p.metadata.labels.items())): p for p in new}
-    if not alike:
+    new_pods = (pod for pod in pods if not pod.metadata.creation_timestamp)
+    distinct_pods = {(p.metadata.namespace, find_owner(p).kind, tuple(p.metadata.labels.items())): p for p in new_pods}
+    if not distinct_pods:
         return ()
-    objects = [obj for pod in alike.values() for obj in _objects(pod)]
-    asked_of = {WEBHOOK: dict[str, None](), POLICY: dict[str, None]()}
-    for mutating in (True,) if refused else (True, False):
-        asked_of[WEBHOOK] |= dict.fromkeys(webhooks_asked(cluster, objects, mutating=mutating))
-        asked_of[POLICY] |= dict.fromkeys(policies_asked(cluster, objects, mutating=mutating))
-    asked = (_not_asked(kind, list(names)) for kind, names in asked_of.items() if names)
-    return (*asked, *(UnknownKind(kind, why, VERDICT) for kind, why in hidden.items() if not asked_of[kind]))
+    objects = [obj for pod in distinct_pods.values() for obj in _iter_created_objects(pod)]
+    hook_names = {WEBHOOK_KIND: dict[str, None](), POLICY_KIND: dict[str, None]()}
+    for mutating in (True,) if denied else (True, False):
+        hook_names[WEBHOOK_KIND] |= dict.fromkeys(webhooks_asked(cluster, objects, mutating=mutating))
+        hook_names[POLICY_KIND] |= dict.fromkeys(policies_asked(cluster, objects, mutating=mutating))
+    unasked = (_describe_unasked(kind, list(names)) for kind, names in hook_names.items() if names)
+    return (*unasked, *(UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]))
 
 
-def may_be_changed(cluster: Cluster) -> bool:
-    """Whether something changes objects before they are looked at, so that what is refused may be another then."""
+def has_mutating_hooks(cluster: Cluster) -> bool:
+    """Return whether webhooks or policies change objects before they are validated."""
     return any(getattr(cluster, FIELDS[kind]) for kind in HOOKS if kind.startswith("Mutating"))
 
 
-def _not_asked(kind: str, names: list[str]) -> UnknownKind:
+def _describe_unasked(kind: str, names: list[str]) -> UnknownKind:
+    """Report the names of hooks that are not asked."""
     more = f" and {len(names) - NAMED_HOOKS:,} more" if len(names) > NAMED_HOOKS else ""
     return UnknownKind(kind, f"are not asked: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
 
 
-def _objects(pod: Pod) -> Iterator[CreatedObject]:
-    """The pod, and the objects that come before it; these are taken to have the labels of their pods."""
+def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
+    """Yield the pod and the objects that are created before it, which are assumed to have its labels."""
     kind = find_owner(pod).kind
-    for known in (KINDS[name] for name in dict.fromkeys(("Pod", kind, *MADE_BY.get(kind, ()))) if name in KINDS):
-        group, _, version = known.versions[0].rpartition("/")
-        yield CreatedObject(group, version, known.plural, pod.metadata.namespace, pod.metadata.labels)
+    for kind_info in (
+        KINDS[name] for name in dict.fromkeys(("Pod", kind, *INTERMEDIATE_KINDS.get(kind, ()))) if name in KINDS
+    ):
+        group, _, version = kind_info.versions[0].rpartition("/")
+        yield CreatedObject(group, version, kind_info.plural, pod.metadata.namespace, pod.metadata.labels)
 
 
-PRIVILEGED = LEVELS[0]
-NOT_LOOKED_AT = "quotas, limits and policies, by which the API server may refuse to create the pods"
+PRIVILEGED_LEVEL = LEVELS[0]
+NOT_REPLAYED_TEXT = "quotas, limits and policies, by which the API server may refuse to create the pods"
 NAMED, NAMED_IN_FULL = 3, 3
 """Namespaces, and objects of one."""
 
 
-def limits_not_looked_at(
-    cluster: Cluster, namespaces: Iterable[str], counted: Mapping[str, bool] = MappingProxyType({})
+def describe_unreplayed_limits(
+    cluster: Cluster, namespaces: Iterable[str], replayed: Mapping[str, bool] = MappingProxyType({})
 ) -> tuple[str, ...]:
-    """A line where one of the namespaces in which pods are created has such, or may have; else nothing.
+    """Return a line about the quotas, limits and policies of namespaces that are not replayed, if there are any.
 
-    ``counted``: the namespaces whose quotas and LimitRanges are replayed, and whether all of admission is.
+    ``replayed`` maps namespaces whose quotas and LimitRanges are replayed to whether all of admission is replayed.
     """
-    within = sorted(set(namespaces))
-    found = {name: what for name in within if (what := list(_limits(cluster, name, counted.get(name))))}
-    unread = list(_unread(cluster, within))
-    told = [*_named(found), *([reasons(unread)] if unread else [])]
-    return (f"{NOT_LOOKED_AT}: {'; '.join(told)}",) if told else ()
+    sorted_namespaces = sorted(set(namespaces))
+    limits_by_namespace = {
+        name: limits
+        for name in sorted_namespaces
+        if (limits := list(_describe_limits(cluster, name, replayed.get(name))))
+    }
+    unread = list(_iter_unread(cluster, sorted_namespaces))
+    clauses = [*_describe_namespaces(limits_by_namespace), *([reasons(unread)] if unread else [])]
+    return (f"{NOT_REPLAYED_TEXT}: {'; '.join(clauses)}",) if clauses else ()
 
 
-def unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:
-    """What may keep pods of these namespaces from being created and could not be read; files need not tell of it.
+def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:
+    """Return the kinds that could deny pods of these namespaces and could not be read.
 
-    Of webhooks and policies ``hooks_not_asked`` tells.
+    Kinds that are merely not among files are left out, and so are webhooks and policies, which `find_unasked_hooks`
+    covers.
     """
-    found = _unread(cluster, sorted(set(namespaces)), VERDICT)
-    own = (each for each in found if each.kind not in HOOK_KINDS.values())
-    return tuple(each for each in own if not each.why.startswith(NOT_GIVEN))
+    unread = _iter_unread(cluster, sorted(set(namespaces)), VERDICT)
+    own_kinds = (each for each in unread if each.kind not in HOOK_KINDS.values())
+    return tuple(each for each in own_kinds if not each.why.startswith(NOT_GIVEN))
 
 
-def _unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CREATION) -> Iterator[UnknownKind]:
+def _iter_unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CREATION) -> Iterator[UnknownKind]:
+    """Yield the unread kinds that may deny pods of the namespaces."""
     namespaces = list(namespaces)
     gaps = {
         HOOK_KINDS.get(kind, kind): gap
@@ -105,23 +114,26 @@ def _unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CREATION
     yield from (UnknownKind(kind, gap.why, affects) for kind, gap in gaps.items())
 
 
-def _limits(cluster: Cluster, namespace: str, counted: bool | None) -> Iterator[str]:
-    """``ResourceQuota gold``, ``Pod Security restricted``: what a namespace has, less what is ``counted``."""
+def _describe_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:
+    """Yield what limits a namespace and is not replayed, such as ``ResourceQuota gold`` or ``Pod Security
+    restricted``.
+    """
     for quota in cluster.in_namespace("resource_quotas", namespace):
-        if counted is None or not is_counted(quota, in_full=counted):
+        if replayed is None or not is_counted(quota, in_full=replayed):
             yield f"ResourceQuota {quota.metadata.name}"
-    for limit_range in cluster.in_namespace("limit_ranges", namespace) if counted is None else ():
+    for limit_range in cluster.in_namespace("limit_ranges", namespace) if replayed is None else ():
         yield f"LimitRange {limit_range.metadata.name}"
-    for each in () if counted else cluster.namespaces:
-        level = each.metadata.labels.get(ENFORCE, PRIVILEGED)
-        if each.metadata.name == namespace and level != PRIVILEGED:
+    for candidate in () if replayed else cluster.namespaces:
+        level = candidate.metadata.labels.get(ENFORCE, PRIVILEGED_LEVEL)
+        if candidate.metadata.name == namespace and level != PRIVILEGED_LEVEL:
             yield f"Pod Security {level}"
 
 
-def _named(found: Mapping[str, list[str]]) -> Iterator[str]:
-    for namespace in list(found)[:NAMED]:
-        what = found[namespace]
-        more = f" and {len(what) - NAMED_IN_FULL:,} more" if len(what) > NAMED_IN_FULL else ""
-        yield f"namespace {namespace} has {', '.join(what[:NAMED_IN_FULL])}{more}"
-    if len(found) > NAMED:
-        yield f"and {counted(len(found) - NAMED, 'more namespace')}"
+def _describe_namespaces(limits_by_namespace: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yield a clause for each of the first namespaces with limits."""
+    for namespace in list(limits_by_namespace)[:NAMED]:
+        limits = limits_by_namespace[namespace]
+        more = f" and {len(limits) - NAMED_IN_FULL:,} more" if len(limits) > NAMED_IN_FULL else ""
+        yield f"namespace {namespace} has {', '.join(limits[:NAMED_IN_FULL])}{more}"
+    if len(limits_by_namespace) > NAMED:
+        yield f"and {counted(len(limits_by_namespace) - NAMED, 'more namespace')}"

@@ -1,4 +1,7 @@
-"""TODO."""
+"""The objects that create pods in a cluster, and how many pods each wants and has.
+
+Upstream: pkg/controller/{replicaset,statefulset,daemon,job,deployment,cronjob} (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -10,92 +13,97 @@ from kschedctl.api.objects import Pod, StoredJob
 from kschedctl.api.observed.failed_creation import JOB_ENDED, POD_CREATORS
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.replay.edits import pods_where
+from kschedctl.replay.edits import select_pods
 
-ABOVE = {"Deployment": "ReplicaSet", "CronJob": "Job"}
-"""Kind -> what it makes in the place of pods."""
+CREATED_KINDS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
+"""Workload kind -> kind that it creates instead of pods."""
 
 
-class Counts(NamedTuple):
-    """Pods: how many are ``wanted`` (None: nobody knows) and ``there``, which have not ended and are not leaving."""
+class PodNumbers(NamedTuple):
+    """The number of pods that a workload wants and has."""
 
     wanted: int | None
-    there: int
+    """None if that is not known."""
+    existing: int
+    """Pods that have not ended and are not being deleted."""
 
     @property
     def missing(self) -> int | None:
-        return None if self.wanted is None else max(self.wanted - self.there, 0)
+        """Return how many pods are missing, or None if that is not known."""
+        return None if self.wanted is None else max(self.wanted - self.existing, 0)
 
 
-class WantedPods:
-    """How many pods the workloads of a cluster want and have; ``asked``: those whose pods are asked about."""
+class WorkloadPodCounts:
+    """The numbers of pods that the workloads of a cluster want and have."""
 
-    def __init__(self, cluster: Cluster, asked: Collection[Owner]) -> None:
-        self._cluster, self._asked = cluster, asked
+    def __init__(self, cluster: Cluster, owners: Collection[Owner]) -> None:
+        self._cluster, self._owners = cluster, owners
 
     @cached_property
-    def objects(self) -> Mapping[Owner, Any]:
-        """The objects of all that is read."""
-        return objects_of(self._cluster)
+    def workloads(self) -> Mapping[Owner, Any]:
+        """Return all objects that create pods and were read, by owner."""
+        return find_pod_creators(self._cluster)
 
-    def made(self, owner: Owner) -> Sequence[Owner]:
-        """What a Deployment or CronJob has made."""
-        return self._made.get(owner, ())
+    def created_by(self, owner: Owner) -> Sequence[Owner]:
+        """Return the ReplicaSets or Jobs that a Deployment or CronJob has created."""
+        return self._created.get(owner, ())
 
-    def top(self, owner: Owner) -> Owner:
-        """The workload behind it, as far as that can be seen."""
-        above = self._above(owner)
-        if above is not None and above.kind in ABOVE:
+    def top_owner(self, owner: Owner) -> Owner:
+        """Return the workload at the top of the owner references, as far as it is known."""
+        above = self._owner_above(owner)
+        if above is not None and above.kind in CREATED_KINDS:
             return above
-        pods = self._pods.get(owner, ())
+        pods = self._pods_by_owner.get(owner, ())
         return find_owner(pods[0]) if pods and owner.kind == "ReplicaSet" else owner
 
-    def counts(self, owner: Owner) -> Counts:
-        """The pods of a workload that makes pods itself, else of all the workloads that it has made."""
-        if made := self.made(owner):
-            several = [self.counts(inner) for inner in made]
+    def count_pods(self, owner: Owner) -> PodNumbers:
+        """Return the pod numbers of a workload, or the sums over the objects that it has created."""
+        if made := self.created_by(owner):
+            several = [self.count_pods(inner) for inner in made]
             wanted = [counts.wanted for counts in several]
             whole = None if None in wanted else sum(count or 0 for count in wanted)
-            return Counts(whole, sum(counts.there for counts in several))
-        obj = self.objects.get(owner)
-        there = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods.get(owner, ()))
-        return Counts(None if obj is None else _wanted(owner.kind, obj), there)
+            return PodNumbers(whole, sum(counts.existing for counts in several))
+        obj = self.workloads.get(owner)
+        there = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods_by_owner.get(owner, ()))
+        return PodNumbers(None if obj is None else _count_wanted(owner.kind, obj), there)
 
-    def newest(self, owner: Owner) -> str:
-        """When the last of what it makes was created; empty where nobody knows."""
-        if owner.kind in ABOVE and self.made(owner):
-            return max(self.objects[inner].metadata.creation_timestamp or "" for inner in self.made(owner))
-        return max((pod.metadata.creation_timestamp or "" for pod in self._pods.get(owner, ())), default="")
+    def newest_creation(self, owner: Owner) -> str:
+        """Return when the workload created its newest pod or object; empty if that is not known."""
+        if owner.kind in CREATED_KINDS and self.created_by(owner):
+            return max(self.workloads[inner].metadata.creation_timestamp or "" for inner in self.created_by(owner))
+        return max((pod.metadata.creation_timestamp or "" for pod in self._pods_by_owner.get(owner, ())), default="")
 
-    def _above(self, owner: Owner) -> Owner | None:
-        obj = self.objects.get(owner)
+    def _owner_above(self, owner: Owner) -> Owner | None:
+        """Return the controller of a workload, or None."""
+        obj = self.workloads.get(owner)
         above = find_controller(obj.metadata) if obj is not None else None
         return None if above is None else Owner(above.kind, owner.namespace, above.name)
 
     @cached_property
-    def _made(self) -> dict[Owner, list[Owner]]:
+    def _created(self) -> dict[Owner, list[Owner]]:
+        """Return the created workloads by their owner."""
         owners: dict[Owner, list[Owner]] = {}
-        for owner in self.objects:
-            if (above := self._above(owner)) is not None:
+        for owner in self.workloads:
+            if (above := self._owner_above(owner)) is not None:
                 owners.setdefault(above, []).append(owner)
         return owners
 
     @cached_property
-    def _pods(self) -> dict[Owner, list[Pod]]:
-        """By their controller, and by the workload behind it: those of all that are asked about or beside these."""
-        asked = frozenset(self._asked)
-        tops = {self._above(owner) or owner for owner in asked}
-        tops |= {find_owner(pod) for pod in self._cluster.pods.templates if asked & _owners(pod)}
-        wanted = {*asked, *tops, *(made for top in tops for made in self.made(top))}
+    def _pods_by_owner(self) -> dict[Owner, list[Pod]]:
+        """Return pods by their controller and by the workload behind it, as far as ``owners`` need them."""
+        asked = frozenset(self._owners)
+        tops = {self._owner_above(owner) or owner for owner in asked}
+        tops |= {find_owner(pod) for pod in self._cluster.pods.templates if asked & _owners_of(pod)}
+        wanted = {*asked, *tops, *(made for top in tops for made in self.created_by(top))}
         pods: dict[Owner, list[Pod]] = {}
-        for pod in pods_where(self._cluster, lambda pod: not wanted.isdisjoint(_owners(pod)), ended=True):
-            for owner in wanted & _owners(pod):
+        for pod in select_pods(self._cluster, lambda pod: not wanted.isdisjoint(_owners_of(pod)), include_ended=True):
+            for owner in wanted & _owners_of(pod):
                 pods.setdefault(owner, []).append(pod)
         return pods
 
 
-def objects_of(cluster: Cluster) -> dict[Owner, Any]:
-    """All that makes pods and is read, by what it is."""
+def find_pod_creators(cluster: Cluster) -> dict[Owner, Any]:
+    """Return all objects that create pods and were read, by owner."""
     return {
         Owner(kind, obj.metadata.namespace, obj.metadata.name): obj
         for kind in POD_CREATORS
@@ -103,28 +111,28 @@ def objects_of(cluster: Cluster) -> dict[Owner, Any]:
     }
 
 
-def _owners(pod: Pod) -> set[Owner]:
-    """The controller of a pod, and the workload behind that."""
+def _owners_of(pod: Pod) -> set[Owner]:
+    """Return the controller of a pod and the workload behind it."""
     by, namespace = find_controller(pod.metadata), pod.metadata.namespace
     return set() if by is None else {Owner(by.kind, namespace, by.name), find_owner(pod)}
 
 
-def _wanted(kind: str, obj: Any) -> int | None:
-    """How many pods a workload wants; None of a DaemonSet until its controller has said it."""
+def _count_wanted(kind: str, obj: Any) -> int | None:
+    """Return how many pods a workload wants; None for a DaemonSet until its controller has counted the nodes."""
     if kind == "DaemonSet":
         wanted: int | None = obj.status.desired_number_scheduled
         return wanted
     if isinstance(obj, StoredJob):
-        return _wanted_by_job(obj)
+        return _count_wanted_by_job(obj)
     return 1 if obj.spec.replicas is None else int(obj.spec.replicas)
 
 
-def _wanted_by_job(job: StoredJob) -> int:
-    """Side by side, and no more than are still to complete."""
+def _count_wanted_by_job(job: StoredJob) -> int:
+    """Return how many pods a Job wants at a time, limited by its remaining completions."""
     ended = any(condition.type in JOB_ENDED and condition.status == "True" for condition in job.status.conditions)
     if ended or job.spec.suspend:
         return 0
-    side_by_side = 1 if job.spec.parallelism is None else job.spec.parallelism
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
-        return side_by_side
-    return min(side_by_side, max(job.spec.completions - (job.status.succeeded or 0), 0))
+        return parallelism
+    return min(parallelism, max(job.spec.completions - (job.status.succeeded or 0), 0))

@@ -49,148 +49,161 @@ from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import get_ordinal
-from kschedctl.replay.controllers.workload_pod_counts import objects_of
-from kschedctl.replay.edits import pods_where
+from kschedctl.replay.controllers.workload_pod_counts import find_pod_creators
+from kschedctl.replay.edits import select_pods
 from kschedctl.scheduler.scheduler import Scheduler
 
-_OF_CRON_JOB = re.compile(r"-\d+$")
+_CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 
 
-def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
-    """The workload's waiting pods, one for those alike; else one more, made of ``manifest`` or as its others are.
+def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
+    """Return a workload's pending pods, one of each group of alike pods; else one more pod.
 
-    Of a DaemonSet whose template nobody knows one of the pods that it has. Raises UsageError when there is nothing to
-    go by, InputError.
+    That is created from ``manifest``, or like the other pods. Of a DaemonSet with an unknown template one of its pods
+    is returned. Raises UsageError if nothing is known about the pods, InputError.
     """
     cluster = scheduler.cluster
-    pods = pods_of(cluster, owner)
-    if waiting := [pod for pod in pods if is_waiting(pod)]:
-        return _waiting(scheduler, owner, waiting)
+    pods = find_pods(cluster, owner)
+    if pending := [pod for pod in pods if is_pending(pod)]:
+        return _group_pending(scheduler, owner, pending)
     if isinstance(manifest, StatefulSet) and pods:
-        return create_targets(scheduler, [_after(manifest, pods)])
+        return create_targets(scheduler, [_with_next_ordinal(manifest, pods)])
     if manifest is not None:
         return create_targets(scheduler, [manifest])
     if pods and owner.kind == "DaemonSet":
-        several = f"one of {len(pods):,} pods of {owner}, none of which is pending"
-        note = several if len(pods) > 1 else f"the only pod of {owner}, which is not pending"
+        note_for_several = f"one of {len(pods):,} pods of {owner}, none of which is pending"
+        note = note_for_several if len(pods) > 1 else f"the only pod of {owner}, which is not pending"
         return [TargetPod(scheduler, scheduler.view.stored(pods[0]), note)]
     if pods:
-        return [one_more(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
-    if (template := template_of(cluster, owner)) is not None:
+        return [build_one_more(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
+    if (template := find_template(cluster, owner)) is not None:
         return create_targets(scheduler, [template])
-    raise _not_found(cluster, owner)
+    raise _build_not_found_error(cluster, owner)
 
 
-def is_waiting(pod: Pod) -> bool:
-    """Whether it is the scheduler's turn: without a node, neither ended nor being deleted."""
+def is_pending(pod: Pod) -> bool:
+    """Return whether the pod waits for the scheduler: without a node, not ended and not being deleted."""
     return not (pod.spec.node_name or pod.terminated or pod.metadata.deletion_timestamp)
 
 
-def pods_of(cluster: Cluster, owner: Owner) -> list[Pod]:
-    """The pods that it controls, itself or through ReplicaSets or Jobs; those that have ended too."""
+def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
+    """Return the pods that the owner controls, itself or through ReplicaSets or Jobs, including ended ones."""
     kind, namespace, name = owner
-    sets = {rs.metadata.name for rs in cluster.replica_sets if controls(owner, rs)} if kind == "Deployment" else ()
+    replica_sets = (
+        {rs.metadata.name for rs in cluster.replica_sets if is_controlled_by(owner, rs)} if kind == "Deployment" else ()
+    )
 
-    def mine(pod: Pod) -> bool:
+    def is_controlled(pod: Pod) -> bool:
+        """Return whether the owner controls the pod."""
         if is_pod_of(pod, kind, namespace, name):
             return True
         found_kind, found_namespace, owner_name = find_owner(pod)
-        of_cron_job = kind == "CronJob" and found_kind == "Job" and _cron_job(owner_name) == name
-        return found_namespace == namespace and (of_cron_job or (found_kind == "ReplicaSet" and owner_name in sets))
+        of_cron_job = kind == "CronJob" and found_kind == "Job" and _guess_cron_job(owner_name) == name
+        return found_namespace == namespace and (
+            of_cron_job or (found_kind == "ReplicaSet" and owner_name in replica_sets)
+        )
 
-    return pods_where(cluster, mine, ended=True)
+    return select_pods(cluster, is_controlled, include_ended=True)
 
 
-def workloads(cluster: Cluster) -> Iterator[Owner]:
-    """What makes pods, as far as it can be seen, some more than once."""
+def iter_workloads(cluster: Cluster) -> Iterator[Owner]:
+    """Yield the workloads that are known by their pods or were read, some of them more than once."""
     for pod in cluster.pods.templates:
         if not pod.metadata.owner_references:
             continue
         owner = find_owner(pod)
         yield owner
-        if owner.kind == "Job" and _cron_job(owner.name) != owner.name:
-            yield Owner("CronJob", owner.namespace, _cron_job(owner.name))
-    yield from objects_of(cluster)
+        if owner.kind == "Job" and _guess_cron_job(owner.name) != owner.name:
+            yield Owner("CronJob", owner.namespace, _guess_cron_job(owner.name))
+    yield from find_pod_creators(cluster)
     for replica_set in cluster.replica_sets:
         if (deployment := find_controller(replica_set.metadata)) is not None:
             yield Owner(deployment.kind, replica_set.metadata.namespace, deployment.name)
 
 
-def _cron_job(job: str) -> str:
-    """The CronJob that made a Job of this name, if one did."""
-    return _OF_CRON_JOB.sub("", job)
+def _guess_cron_job(job: str) -> str:
+    """Return the name of the CronJob that created a Job of this name, if a CronJob did."""
+    return _CRON_JOB_SUFFIX.sub("", job)
 
 
-def _waiting(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
+def _group_pending(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
+    """Return a target for each group of alike pending pods."""
     columns = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
         groups.setdefault((int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name), []).append(pod)
     return [
-        TargetPod(scheduler, scheduler.view.stored(alike[0]), _of_the_waiting(len(alike), len(pods), owner))
-        for alike in groups.values()
+        TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_group(len(group), len(pods), owner))
+        for group in groups.values()
     ]
 
 
-def _of_the_waiting(alike: int, pods: int, owner: Owner) -> str:
+def _describe_group(alike: int, pods: int, owner: Owner) -> str:
+    """Return the note for a target that stands for ``alike`` of the pending pods."""
     if pods == 1:
         return f"the only pending pod of {owner}"
     shared = f", {alike:,} of which are alike" if 1 < alike < pods else ", which are alike" if alike > 1 else ""
     return f"one of the {pods:,} pending pods of {owner}{shared}"
 
 
-def _after(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
-    """One that makes the pod after those that there are."""
+def _with_next_ordinal(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
+    """Return a StatefulSet that creates the pod after the existing ones."""
     start = max(map(get_ordinal, pods)) + 1
     spec = replace(manifest.spec, replicas=1, ordinals=replace(manifest.spec.ordinals, start=start))
     return replace(manifest, spec=spec)
 
 
-def _not_found(cluster: Cluster, owner: Owner) -> UsageError:
+def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
+    """Build the error for an unknown workload, with similar names as a hint."""
     kind, namespace, name = owner
-    known = dict.fromkeys(workload for workload in workloads(cluster) if workload[0] == kind)
-    names = [name, *get_close_matches(name, {owner[2] for owner in known})]
-    near = [f"{kind.lower()}/{owner[2]} -n {owner[1]}" for owner in known if owner[2] in names]
-    hint = f"did you mean {' or '.join(near[:3])}?" if near else "no pod and no ReplicaSet of it can be seen"
+    candidates = dict.fromkeys(workload for workload in iter_workloads(cluster) if workload[0] == kind)
+    names = [name, *get_close_matches(name, {owner[2] for owner in candidates})]
+    suggestions = [f"{kind.lower()}/{owner[2]} -n {owner[1]}" for owner in candidates if owner[2] in names]
+    hint = (
+        f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else "no pod and no ReplicaSet of it can be seen"
+    )
     return UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=hint)
 
 
 ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
+"""Labels that hold the ordinal of a StatefulSet's pod."""
 
 
-def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
-    """Like the youngest of its pods, with their priority; a StatefulSet's has the next ordinal and claims like theirs.
+def build_one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
+    """Build one more pod like the youngest of a workload's pods, with their priority.
 
-    Raises InputError.
+    A StatefulSet's pod has the next ordinal and claims like those of the last pod. Raises InputError.
     """
     stateful = owner.kind == "StatefulSet"
-    like = max(pods, key=get_ordinal if stateful else _created)
-    workload = _stateful_set(scheduler.cluster, owner, like) if stateful else _like(like)
+    model = max(pods, key=get_ordinal if stateful else _creation_time)
+    workload = _build_stateful_set(scheduler.cluster, owner, model) if stateful else _copy_as_bare_pod(model)
     creation = create(scheduler.cluster, [workload])
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
-    ((made,),) = creation.pods.values()
+    ((pod,),) = creation.pods.values()
     spec = replace(
-        made.spec,
-        priority_class_name=like.spec.priority_class_name,
-        priority=like.spec.priority,
-        preemption_policy=like.spec.preemption_policy,
+        pod.spec,
+        priority_class_name=model.spec.priority_class_name,
+        priority=model.spec.priority,
+        preemption_policy=model.spec.preemption_policy,
     )
-    applied = apply_creation(creation, scheduler)
-    return TargetPod(applied, applied.view.stored(replace(made, spec=spec)), note)
+    applied_scheduler = apply_creation(creation, scheduler)
+    return TargetPod(applied_scheduler, applied_scheduler.view.stored(replace(pod, spec=spec)), note)
 
 
-def template_of(cluster: Cluster, owner: Owner) -> Struct | None:
-    """What makes such pods: the youngest ReplicaSet of a Deployment, or the workload itself where it is read."""
+def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
+    """Return an object that creates such pods: the youngest ReplicaSet of a Deployment, or the workload if it was
+    read.
+    """
     kind, namespace, name = owner
-    sets = sorted((rs for rs in cluster.replica_sets if controls(owner, rs)), key=_created)
+    sets = sorted((rs for rs in cluster.replica_sets if is_controlled_by(owner, rs)), key=_creation_time)
     if kind == "Deployment" and sets:
         return Replicated(sets[-1].metadata, sets[-1].spec)
-    there = getattr(cluster, FIELDS[kind]) if kind in _AS_READ else ()
-    obj = next((obj for obj in there if object_key(obj) == (namespace, name)), None)
-    return None if obj is None else _AS_READ[kind](obj)
+    candidates = getattr(cluster, FIELDS[kind]) if kind in _MANIFEST_BUILDERS else ()
+    obj = next((obj for obj in candidates if object_key(obj) == (namespace, name)), None)
+    return None if obj is None else _MANIFEST_BUILDERS[kind](obj)
 
 
-_AS_READ: Mapping[str, Callable[[Any], Struct]] = {
+_MANIFEST_BUILDERS: Mapping[str, Callable[[Any], Struct]] = {
     "ReplicaSet": lambda obj: Replicated(obj.metadata, obj.spec),
     "ReplicationController": lambda obj: ReplicationControllerManifest(obj.metadata, obj.spec),
     "StatefulSet": lambda obj: StatefulSet(obj.metadata, StatefulSetSpec(template=obj.spec.template)),
@@ -200,46 +213,47 @@ _AS_READ: Mapping[str, Callable[[Any], Struct]] = {
     "DaemonSet": lambda obj: DaemonSet(obj.metadata, DaemonSetSpec(obj.spec.template)),
     "Job": lambda obj: Job(obj.metadata, JobSpec(completion_mode=obj.spec.completion_mode, template=obj.spec.template)),
 }
-"""Kind -> the workload, of one of the cluster, as far as it says what its pods are like."""
+"""Workload kind -> function that turns a stored workload into a manifest that creates such pods."""
 
 
-def controls(owner: Owner, stored_workload: StoredWorkload) -> bool:
-    """Whether the object names this owner as its controller."""
+def is_controlled_by(owner: Owner, stored_workload: StoredWorkload) -> bool:
+    """Return whether the stored workload names this owner as its controller."""
     meta = stored_workload.metadata
-    by = find_controller(meta)
-    return by is not None and Owner(by.kind, meta.namespace, by.name) == owner
+    reference = find_controller(meta)
+    return reference is not None and Owner(reference.kind, meta.namespace, reference.name) == owner
 
 
-def _created(api_object: ApiObject) -> str:
+def _creation_time(api_object: ApiObject) -> str:
+    """Return the creation time of an object, empty if it is not known."""
     return api_object.metadata.creation_timestamp or ""
 
 
-def _like(pod: Pod) -> Pod:
-    """A bare pod that names the same controller."""
+def _copy_as_bare_pod(pod: Pod) -> Pod:
+    """Return a copy of the pod that names the same controller but has no node."""
     meta = pod.metadata
     owner = next(o.name for o in meta.owner_references if o.controller)
-    made = PodMeta(
+    new_metadata = PodMeta(
         f"{owner}-{NEW}",
         meta.namespace,
         labels=meta.labels,
         owner_references=meta.owner_references,
         annotations=meta.annotations,
     )
-    return Pod(made, _unplaced(pod), PodStatus("Pending"))
+    return Pod(new_metadata, _without_placement(pod), PodStatus("Pending"))
 
 
-def _unplaced(pod: Pod) -> PodSpec:
-    """The spec without a node and without what admission makes of a PriorityClass, which may be gone."""
+def _without_placement(pod: Pod) -> PodSpec:
+    """Return the pod spec without a node and without what admission takes from a PriorityClass, which may be gone."""
     return replace(pod.spec, node_name="", priority=None, preemption_policy=None, priority_class_name="")
 
 
-def _stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
-    """One that makes just the next pod after this one."""
+def _build_stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
+    """Build a StatefulSet that creates just the next pod after this one."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
-    claims = dict(_claim_templates(cluster, pod))
+    claims = dict(_recover_claim_templates(cluster, pod))
     volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)
     template = PodTemplateSpec(
-        PodMeta(labels=labels, annotations=pod.metadata.annotations), replace(_unplaced(pod), volumes=volumes)
+        PodMeta(labels=labels, annotations=pod.metadata.annotations), replace(_without_placement(pod), volumes=volumes)
     )
     return StatefulSet(
         ObjectMeta(owner.name, owner.namespace),
@@ -252,8 +266,8 @@ def _stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
     )
 
 
-def _claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim]]:
-    """Volume -> the template of its claim, which is named after volume and pod; as far as such claims can be seen."""
+def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim]]:
+    """Yield the volume names of a StatefulSet's claims with their templates, as far as the claims were read."""
     claims = cluster.in_namespace("persistent_volume_claims", pod.metadata.namespace)
     for volume in pod.spec.volumes:
         source = volume.persistent_volume_claim
@@ -263,19 +277,19 @@ def _claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, Persiste
                 yield volume.name, PersistentVolumeClaim(meta, replace(like.spec, volume_name=""))
 
 
-def waiting(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
-    """The pods that wait for a node; not those that are being deleted. ``namespace``: None for all."""
-    chosen = parse_selector(selector) if selector else None
+def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
+    """Return the pending pods of a namespace, or of all, that match a label selector."""
+    parsed_selector = parse_selector(selector) if selector else None
     return [
         pod
         for pod in cluster.unbound_pods()
-        if is_waiting(pod)
+        if is_pending(pod)
         and namespace in (None, pod.metadata.namespace)
-        and (chosen is None or chosen.matches(pod.metadata.labels))
+        and (parsed_selector is None or parsed_selector.matches(pod.metadata.labels))
     ]
 
 
-def described(namespace: str | None, selector: str | None = None) -> str:
-    """``in namespace shop with labels app=web``."""
+def describe_scope(namespace: str | None, selector: str | None = None) -> str:
+    """Return the scope in words, such as ``in namespace shop with labels app=web``."""
     where = "in all namespaces" if namespace is None else f"in namespace {namespace}"
     return f"{where} with labels {selector}" if selector else where

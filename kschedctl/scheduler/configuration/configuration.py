@@ -117,7 +117,7 @@ def _profile(
         args[NodeResourcesFit.name] = msgspec.structs.replace(args[NodeResourcesFit.name], ignored_resources=ignored)
     where = f"creating profile for scheduler name {profile.scheduler_name}"
     enabled = NodeResourcesFit.name in profile.plugins.enabled_names
-    if enabled and (errors := list(args[NodeResourcesFit.name].errors(gates))):
+    if enabled and (errors := list(args[NodeResourcesFit.name].validate(gates))):
         raise ConfigurationError(
             f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}', where=where
         )
@@ -147,7 +147,7 @@ def _typed(name: str, document: Json, into: type[Struct] | None, gates: FeatureG
         raise ConfigurationError(f"decoding args for plugin {name}: strict decoding error: {', '.join(unknown)}")
     if isinstance(args, PluginArgs):
         args = args.with_defaults(gates)
-        if errors := list(args.errors(gates)):
+        if errors := list(args.validate(gates)):
             raise ConfigurationError(f'initializing plugin "{name}": {format_aggregate(errors)}')
     return args
 

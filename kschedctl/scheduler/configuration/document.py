@@ -21,7 +21,7 @@ from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int32, Int64, decode, unknown_fields
+from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int32, Int64, decode_strictly, find_unknown_fields
 from kschedctl.scheduler.registry.in_tree import args_types
 
 GROUP = "kubescheduler.config.k8s.io"
@@ -92,8 +92,8 @@ def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSched
     """
     _check_kind(document)
     body = {key: value for key, value in document.items() if key not in _TYPE_META}
-    parsed = decode(body, KubeSchedulerConfiguration)
-    unknown = unknown_fields(body, KubeSchedulerConfiguration, minor)
+    parsed = decode_strictly(body, KubeSchedulerConfiguration)
+    unknown = find_unknown_fields(body, KubeSchedulerConfiguration, minor)
     profiles = []
     for i, profile in enumerate(parsed.profiles):
         plugin_config = []
@@ -162,7 +162,7 @@ def typed_args(document: Json, into: type[Struct], path: str, minor: int) -> tup
     body = {} if document is None else document
     if isinstance(body, Mapping):
         body = {key: value for key, value in body.items() if key not in _TYPE_META}
-    return decode(body, into, path), unknown_fields(body, into, minor)
+    return decode_strictly(body, into, path), find_unknown_fields(body, into, minor)
 
 
 def _check_args_kind(name: str, document: JsonObject, path: str, minor: int) -> None:

@@ -19,7 +19,7 @@ from kschedctl.scheduler.configuration.document import (
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import duplicate, invalid, qualified_name_errors, required
+from kschedctl.scheduler.framework.field_errors import duplicate, invalid, required, validate_qualified_name
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.registry.in_tree import REMOVED
 
@@ -110,7 +110,7 @@ def _plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates
         elif config.name == "NodeResourcesFitArgs":  # upstream validates by this name, so the plugin's own passes here
             yield invalid(f"{at}.args", config.args, "has to match plugin args")
         elif config.name != NodeResourcesFit.name and isinstance(config.args, PluginArgs):
-            yield from (f"{at}.args.{error}" for error in config.args.errors(gates))
+            yield from (f"{at}.args.{error}" for error in config.args.validate(gates))
 
 
 def _common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
@@ -150,7 +150,7 @@ def _extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
 
 
 def _extended_resource_name(path: str, name: str) -> Iterator[str]:
-    errors = qualified_name_errors(path, name)
+    errors = validate_qualified_name(path, name)
     yield from errors
     if not errors and not is_extended(name):
         yield invalid(path, name, "is an invalid extended resource name")

@@ -23,7 +23,7 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEvent,
-    pre_checked,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
@@ -75,7 +75,7 @@ class EventHandlers:
     ) -> None:
         self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
         self.slices, self.classes = slices, classes
-        self.pre_checked = pre_checked(gates)
+        self.pre_checked = pre_checked_resources(gates)
 
     def occurrences(self, change: ChangedObject) -> list[Occurrence]:
         """What is made of a change; nothing where the scheduler does not listen."""

@@ -19,8 +19,8 @@ from kschedctl.scheduler.framework.events import (
     ClusterEvent,
     ClusterEventWithHint,
     HintFunction,
-    SparedPods,
-    pre_checked,
+    SkipPredicate,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
@@ -47,18 +47,18 @@ class Registrations:
     """What the plugins of a profile asked for: plugin -> the events, with the hints that count.
 
     A plugin that could refuse pods and says nothing is told of everything, and so are extenders, which cannot say.
-    ``hinted``: the hints count. ``pre_checked``: as of the function of that name.
+    ``hinted``: the hints count. ``pre_checked_resources``: as of the function of that name.
     """
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
-        self.gates, self.hinted, self.pre_checked = gates, gates.enabled(QUEUEING_HINTS), pre_checked(gates)
+        self.gates, self.hinted, self.pre_checked = gates, gates.enabled(QUEUEING_HINTS), pre_checked_resources(gates)
         extenders = {EXTENDERS: tuple(everything(gates))} if extended else {}
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
             **extenders,
             **{plugin.name: tuple(self._of(plugin)) for plugin in plugins},
         }
         self._told: dict[tuple[str, ClusterEvent], tuple[HintFunction | None, ...]] = {}
-        self._spares: dict[ClusterEvent, tuple[SparedPods, ...] | None] = {}
+        self._spares: dict[ClusterEvent, tuple[SkipPredicate, ...] | None] = {}
         self._asking: dict[ClusterEvent, frozenset[str]] = {}
 
     def _of(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:

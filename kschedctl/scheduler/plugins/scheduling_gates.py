@@ -13,7 +13,7 @@ from kschedctl.scheduler.framework.events import (
     ChangedObject,
     ClusterEventWithHint,
     pod_actions,
-    pre_checked,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import WakeTrigger
@@ -39,7 +39,7 @@ class SchedulingGates(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the removal of the pod's gates, unless the queue checks pod updates itself."""
-        if UNSCHEDULABLE_POD not in pre_checked(gates):
+        if UNSCHEDULABLE_POD not in pre_checked_resources(gates):
             actions = pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
             yield ClusterEventWithHint(POD, actions, self._is_schedulable_after_gates_eliminated)
 

@@ -23,12 +23,12 @@ from kschedctl.scheduler.framework.events import (
     ClusterEventWithHint,
     node_actions,
     pod_actions,
-    pre_checked,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, listed
+from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
@@ -185,7 +185,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, self._is_schedulable_after_node_change)
-        if UNSCHEDULABLE_POD not in pre_checked(gates):
+        if UNSCHEDULABLE_POD not in pre_checked_resources(gates):
             pod_events = pod_actions(ActionType.UPDATE_POD_TOLERATION, gates)
             yield ClusterEventWithHint(POD, pod_events, self._is_schedulable_after_pod_toleration_change)
 
@@ -210,7 +210,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         """Yield the changes that move a rejected pod back to the queue, in words."""
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
-        but = f" except those it tolerates ({listed(tolerated)})" if tolerated else ""
+        but = f" except those it tolerates ({join_words(tolerated)})" if tolerated else ""
         yield WakeTrigger(NODE, ADD, f"a node is added without NoSchedule and NoExecute taints{but}")
         yield WakeTrigger(
             NODE, ActionType.UPDATE_NODE_TAINT, "the last taint that keeps the pod away is removed from a node"

@@ -39,7 +39,7 @@ _POINTS = {
 """Plugins that are not replayed -> where they run. Some look at the load of nodes, which nobody recorded."""
 
 SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
-    **{plugin.name: Declaration.of(plugin) for plugin in REPLAYED},
+    **{plugin.name: Declaration.from_class(plugin) for plugin in REPLAYED},
     **{name: Declaration(name, frozenset(points.split())) for name, points in _POINTS.items()},
 }
 

@@ -21,7 +21,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Struct
 from kschedctl.cluster import FIELDS
 from kschedctl.errors import ConfigurationError, ThirdPartyError
-from kschedctl.scheduler.engine.permit import MOST_SECONDS
+from kschedctl.scheduler.engine.permit import MAX_TIMEOUT_SECONDS
 from kschedctl.scheduler.engine.reserve import RESERVED_KINDS
 from kschedctl.scheduler.framework import (
     REJECTIONS,
@@ -43,7 +43,7 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import RESOURCES, ClusterEventWithHint, HintFunction
-from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS, points_by_methods
+from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS, find_extension_points
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.scheduler.registry.in_tree import IN_TREE
@@ -146,7 +146,7 @@ def _declaration(point: EntryPoint) -> Declaration:
         plugin = getattr(target, "make", target)(args, gates)
         if plugin is None:
             return None
-        if more := points_by_methods(plugin) - declared.points:
+        if more := find_extension_points(plugin) - declared.points:
             raise TypeError(f"it runs at {', '.join(sorted(more))}, which it does not declare")
         return _answerable(plugin, declared, what)
 
@@ -157,7 +157,7 @@ def _declaration(point: EntryPoint) -> Declaration:
 def _loaded(point: EntryPoint) -> tuple[Declaration, object]:
     """The declaration of what the entry point names, and that. Raises TypeError."""
     target = point.load()
-    points = _names(target, "points", EXTENSION_POINTS) | points_by_methods(target)
+    points = _names(target, "points", EXTENSION_POINTS) | find_extension_points(target)
     if halves := _halves(target):
         raise TypeError(halves)
     if not points:
@@ -204,7 +204,7 @@ def _answerable(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
     members.setdefault("dependencies", staticmethod(lambda info, view: iter(unread)))
     members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
     members |= {"peers": Peers.ALL if (peers := Peers(peers_of(plugin))) is Peers.DOMAINS else peers}
-    members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MOST_SECONDS))}
+    members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))}
     made: Plugin = type(declared.name, (), members)()
     return made
 

@@ -28,7 +28,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import UnheardError
 from kschedctl.scheduler.engine.extenders.settings import Extender
-from kschedctl.scheduler.framework.strict_decoding import decode
+from kschedctl.scheduler.framework.strict_decoding import decode_strictly
 from kschedctl.sources.extenders.go_json import decoded
 from kschedctl.sources.extenders.tls import tls_context
 from kschedctl.sources.live.http import shortened
@@ -52,7 +52,7 @@ class HTTPCaller:
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
         """HTTP status and body. Raises ExtenderError, UnheardError, and InputError for TLS settings of no use."""
-        settings = decode(extender, Extender)
+        settings = decode_strictly(extender, Extender)
         url = f"{settings.url_prefix.rstrip('/')}/{verb}"
         scheme = urlsplit(url).scheme
         if scheme not in ("http", "https"):

@@ -23,8 +23,8 @@ from kschedctl.commands.drain.runs import drain
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.replay.edits import cordoned_node
-from kschedctl.replay.node_drain import Draining, moved_pods
+from kschedctl.replay.edits import cordon_node
+from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
 from kschedctl.replay.parallel import Workers
 from kschedctl.reports.pool_change import PoolChange
 from kschedctl.scheduler.scheduler import Scheduler
@@ -262,16 +262,16 @@ def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
         scheduler = Scheduler(Cluster.from_objects(constrained(seed)))
         for row, name in enumerate(scheduler.view.nodes.names):
             trial = DrainsInTurn(scheduler, scheduler.view).drained(Row(row))
-            changed = {Row(row): cordoned_node(scheduler.view.nodes.objects[row])}
+            changed = {Row(row): cordon_node(scheduler.view.nodes.objects[row])}
             simulation = Simulation(scheduler, scheduler.view.changed(scheduler.cluster, changed))
-            whole = Draining(simulation, [name])
+            whole = NodeDrain(simulation, [name])
             whole.run()
             unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())
             back = any(outcome.row == row for outcome in whole.outcomes.values())
-            safe = not (whole.blocked() or whole.lost or unplaced or whole.preempting or back)
+            safe = not (whole.report_blocked() or whole.lost or unplaced or whole.preemptions or back)
             assert (not trial.why) is safe, (seed, name, trial.why)
             if safe:
-                assert list(trial.moved) == list(moved_pods(whole)), (seed, name)
+                assert list(trial.moved) == list(report_moved_pods(whole)), (seed, name)
             emptied, kept = emptied + safe, kept + (not safe)
     assert min(emptied, kept) > 30
 

@@ -14,8 +14,8 @@ from small import HOSTNAME, ZONE, Json, budget, node, pod, spread
 from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
-from kschedctl.replay.edits import cordoned_node
-from kschedctl.replay.node_drain import Draining, moved_pods
+from kschedctl.replay.edits import cordon_node
+from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -27,13 +27,13 @@ def one_by_one(scheduler: Scheduler, names: list[str]) -> tuple[list[tuple[str, 
     """The nodes that whole drains empty, with who moved where, and the cluster afterwards."""
     went, view = list[tuple[str, list[object]]](), scheduler.view
     for row, name in enumerate(names):
-        changed = view.changed(view.cluster, {Row(row): cordoned_node(view.nodes.objects[row])})
-        whole = Draining(Simulation(scheduler, changed), [name])
+        changed = view.changed(view.cluster, {Row(row): cordon_node(view.nodes.objects[row])})
+        whole = NodeDrain(Simulation(scheduler, changed), [name])
         whole.run()
         unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())
         back = any(outcome.row == row for outcome in whole.outcomes.values())
-        if not (whole.blocked() or whole.lost or unplaced or whole.preempting or back):
-            went.append((name, list(moved_pods(whole))))
+        if not (whole.report_blocked() or whole.lost or unplaced or whole.preemptions or back):
+            went.append((name, list(report_moved_pods(whole))))
             view = whole.simulation.view
     return went, view
 
@@ -182,7 +182,7 @@ def test_a_pod_whose_claim_was_never_bound_keeps_its_node(mode: str) -> None:
         return
     words = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims"
     assert (trial.pod, trial.why, trial.moved) == ("d/p", f"d/p: {words}", ())
-    cordoned = scheduler.view.changed(scheduler.cluster, {Row(0): cordoned_node(scheduler.view.nodes.objects[0])})
-    whole = Draining(Simulation(scheduler, cordoned), ["n1"])
+    cordoned = scheduler.view.changed(scheduler.cluster, {Row(0): cordon_node(scheduler.view.nodes.objects[0])})
+    whole = NodeDrain(Simulation(scheduler, cordoned), ["n1"])
     whole.run()
     assert [o.message.split(". ")[0] for o in whole.outcomes.values() if o.row < 0] == [words]

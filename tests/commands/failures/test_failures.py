@@ -12,7 +12,7 @@ from small import ZONE, Json, node, pod, replica, spread
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures.losses import Loss, failures, lose, losses
 from kschedctl.errors import UsageError
-from kschedctl.replay.edits import returns
+from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Workers
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.reports.placements import PodCount, Spread
@@ -122,7 +122,9 @@ def test_a_loss_is_a_cluster_without_the_nodes() -> None:
                 o["spec"]["nodeName"], o["status"] = "", {}
         simulation = Simulation(Scheduler(Cluster.from_objects(left)), seed=1)
         pods = simulation.view.pods
-        waiting = [int(p) for p in np.flatnonzero(simulation.view.node < 0) if returns(pods.objects[int(p)])]
+        waiting = [
+            int(p) for p in np.flatnonzero(simulation.view.node < 0) if is_recreated_elsewhere(pods.objects[int(p)])
+        ]
         outcomes = simulation.run(waiting)
         assert found.displaced == len(waiting)
         assert found.unplaced == sum(outcome.row < 0 for outcome in outcomes)

@@ -13,19 +13,19 @@ from small import node, pod, replica
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.plan import make_room
 from kschedctl.commands.make_room.room import DraftTask, RoomWishes
-from kschedctl.replay.parallel import Crew, Workers
+from kschedctl.replay.parallel import WorkerPool, Workers
 
 
 @pytest.mark.parametrize("seed", [0, 5, 20, 33, 35, 60])
 def test_several_workers_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it fits as it is, one move helps, or two or three; plans are refused before one holds."""
-    rounds, judge = [0], Crew.results
+    rounds, judge = [0], WorkerPool.run
 
-    def counted(crew: Crew[DraftTask, bool], tasks: Sequence[DraftTask]) -> Iterator[bool]:
+    def counted(crew: WorkerPool[DraftTask, bool], tasks: Sequence[DraftTask]) -> Iterator[bool]:
         rounds[0] += 1
         return judge(crew, tasks)
 
-    monkeypatch.setattr(Crew, "results", counted)
+    monkeypatch.setattr(WorkerPool, "run", counted)
     cluster = Cluster.from_objects(random_cluster(Random(seed)))
     alone = make_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST))
     assert make_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST), workers=Workers(2)) == alone

@@ -80,7 +80,7 @@ class TableFramework:
         self.points = case.get("plugins", {})
         self.extenders = table_extenders(case)
 
-    def at(self, point: str) -> list[Any]:
+    def plugins_at(self, point: str) -> list[Any]:
         """The plugin that only the left out cases make use of is not among them."""
         return [self.made[plugin["name"]] for plugin in self.points.get(point, ()) if plugin["name"] != "test-plugin"]
 
@@ -98,9 +98,9 @@ def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
         for code in set(codes.values()) - {"Success"}
     }
     rejections = [Rejection(mask, Code(code), "given") for code, mask in masks.items()]
-    verdict = PluginVerdict.of(iter(rejections), len(names))
+    verdict = PluginVerdict.from_rejections(iter(rejections), len(names))
     none = np.zeros(len(names), np.bool_)
-    outcome = FilterOutcome(("Given",), {"Given": verdict}, {}, np.where(verdict.refused, 0, -1), none)
+    outcome = FilterOutcome(("Given",), {"Given": verdict}, {}, np.where(verdict.rejected, 0, -1), none)
     considered = np.array([name in codes for name in names], np.bool_)
     return replace(cycle, filter=outcome, considered=considered, passed=NOTHING_OFFERED)
 

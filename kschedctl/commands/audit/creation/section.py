@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.creation.report import CreationSection
-from kschedctl.replay.audit_rules import ERROR, AuditRule, judged
+from kschedctl.replay.audit_rules import ERROR, AuditRule, build_verdict
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.not_created import NotCreated
@@ -34,7 +34,7 @@ def creation_section(audited: AuditedCluster) -> CreationSection:
         title="Pods that could not be created",
         headline=_headline(failing),
         workloads=failing,
-        **judged(RULES, map(_finding, failing), _unknown(audited)),
+        **build_verdict(RULES, map(_finding, failing), _unknown(audited)),
     )
 
 
@@ -46,7 +46,7 @@ def _unknown(audited: AuditedCluster) -> Iterator[UnknownKind]:
 
 def _finding(not_created: NotCreated) -> Finding:
     namespace = not_created.workload.partition(" ")[2].partition("/")[0]
-    return REFUSED.finding(not_created.workload, not_created.headline, namespace=namespace)
+    return REFUSED.build_finding(not_created.workload, not_created.headline, namespace=namespace)
 
 
 def _headline(workloads: Sequence[NotCreated]) -> str:

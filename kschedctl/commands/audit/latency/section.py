@@ -10,7 +10,7 @@ from kschedctl.commands.audit.latency.figures import curves, durations, numbers,
 from kschedctl.commands.audit.latency.report import LatencySection, LatencyVerdict
 from kschedctl.commands.audit.latency.rules import RULES, STALE
 from kschedctl.commands.audit.latency.verdicts import LatencyLimits, Verdict, verdicts
-from kschedctl.replay.audit_rules import NOTE, judged
+from kschedctl.replay.audit_rules import NOTE, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.unknown import VERDICT, UnknownKind
@@ -47,7 +47,7 @@ def latency_section(audited: AuditedCluster) -> LatencySection:
     """The metrics that were given; without any nothing is known."""
     if audited.measured is None:
         return LatencySection(
-            title=TITLE, headline="Not asked: no metrics were given", **judged(RULES, (), (NOT_GIVEN,))
+            title=TITLE, headline="Not asked: no metrics were given", **build_verdict(RULES, (), (NOT_GIVEN,))
         )
     nodes = None if audited.cluster.gap("Node") else len(audited.cluster.nodes)
     return measured_section(audited.measured, audited.thresholds.latency, nodes)
@@ -86,7 +86,9 @@ def measured_section(measured: Measured, limits: LatencyLimits, nodes: int | Non
         preemption_attempts=only(numbers(measured, PREEMPTIONS)),
         preemption_victims=next(iter(timings(VICTIMS)), None),
         scheduled_after_flush=only(numbers(measured, FLUSHED)),
-        **judged(RULES, _findings(judgements) if measured.leads is not False else (), _unknown(measured, judgements)),
+        **build_verdict(
+            RULES, _findings(judgements) if measured.leads is not False else (), _unknown(measured, judgements)
+        ),
     )
 
 
@@ -118,7 +120,7 @@ def _findings(judgements: Sequence[Verdict]) -> Iterator[Finding]:
     for verdict in judgements:
         if verdict.rule is not None:
             severity = verdict.severity or verdict.rule.severity
-            yield verdict.rule.finding(
+            yield verdict.rule.build_finding(
                 OBJECT, f"{verdict.about}: {verdict.told}", verdict.lever, path=verdict.about, severity=severity
             )
 

@@ -10,7 +10,7 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.leases import own_lease, renewed_later, scheduler_leases
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.commands.audit.leader.served_names import differences, served_names
-from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, judged
+from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.text.counts import counted
@@ -100,7 +100,7 @@ def leader_section(audited: AuditedCluster) -> LeaderSection:
         names=tuple(names),
         instances=tuple(instance.name for instance in instances),
         differences=tuple(unlike),
-        **judged(RULES, findings, _unknown(leases, audited)),
+        **build_verdict(RULES, findings, _unknown(leases, audited)),
     )
 
 
@@ -135,19 +135,19 @@ def _of_leases(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Ite
         yield from _of_changes(lease, audited)
     known = {lease.lease for lease in leases}
     if own and str(own) not in known and not audited.cluster.gap(LEASE, own.namespace):
-        yield NO_LEASE.finding(f"{LEASE} {own}", "there is none of that name", namespace=own.namespace)
+        yield NO_LEASE.build_finding(f"{LEASE} {own}", "there is none of that name", namespace=own.namespace)
 
 
 def _of_own(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     namespace = lease.lease.partition("/")[0]
     if not lease.holder:
         message = f"given up{_ago(lease)}, and nobody took it"
-        yield STALE.finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+        yield STALE.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
     elif lease.stale:
         certain = _others_later(lease, audited)
         message = f"held by {lease.holder}, renewed last at {lease.renewed}{_ago(lease)}; it lasts {lease.seconds} s"
         doubt = "" if certain else ", and no other lease was renewed since: the time of the reading may be another"
-        yield STALE.finding(
+        yield STALE.build_finding(
             f"{LEASE} {lease.lease}", message + doubt, namespace=namespace, severity=ERROR if certain else WARNING
         )
 
@@ -158,7 +158,7 @@ def _of_other(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
     recent = silent is None or silent < DAY
     message = f"held by {lease.holder or 'nobody'}, renewed last at {lease.renewed or 'an unknown time'}{_ago(lease)}"
     namespace = lease.lease.partition("/")[0]
-    return LEFT_BEHIND.finding(
+    return LEFT_BEHIND.build_finding(
         f"{LEASE} {lease.lease}", message, namespace=namespace, severity=WARNING if recent else NOTE
     )
 
@@ -174,12 +174,12 @@ def _of_changes(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Find
         message = (
             f"{counted(lease.elections, 'time')} somebody began to lead, within the hour for which events are kept"
         )
-        yield FREQUENT.finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+        yield FREQUENT.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
         return
     before = _transitions_before(lease, audited)
     if before is not None and lease.transitions - before >= OFTEN:
         message = f"it changed hands {counted(lease.transitions - before, 'time')} since the earlier snapshot"
-        yield FREQUENT.finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+        yield FREQUENT.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
 
 
 def _transitions_before(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
@@ -201,17 +201,17 @@ def _of_names(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> 
                 f"instances took turns {counted(name.turns, 'time')} in placing pods, with "
                 f"{counted(elections, 'election')}: {shown}"
             )
-            yield TWO_SERVE.finding(f"Scheduler {name.name}", message)
+            yield TWO_SERVE.build_finding(f"Scheduler {name.name}", message)
 
 
 def _of_setting(setting: DifferentSetting) -> Finding:
     shown = "; ".join(f"{value or '(not set)'}: {', '.join(names)}" for value, names in setting.values.items())
-    return DIFFERENT.finding("Scheduler kube-scheduler", f"{setting.setting}: {shown}", path=setting.setting)
+    return DIFFERENT.build_finding("Scheduler kube-scheduler", f"{setting.setting}: {shown}", path=setting.setting)
 
 
 def _of_election(without: Sequence[str], instances: int) -> Iterator[Finding]:
     if without and instances > 1:
-        yield NO_ELECTION.finding("Scheduler kube-scheduler", f"--leader-elect=false: {', '.join(without)}")
+        yield NO_ELECTION.build_finding("Scheduler kube-scheduler", f"--leader-elect=false: {', '.join(without)}")
 
 
 def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:

@@ -15,16 +15,16 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.emptying_drain import EmptyingDrain, refused_for_good
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.edits import cordoned_node
-from kschedctl.replay.node_drain import moved_pods
-from kschedctl.replay.unknown import of_simulation, together
+from kschedctl.replay.edits import cordon_node
+from kschedctl.replay.node_drain import report_moved_pods
+from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.messages import refused_before
+from kschedctl.scheduler.engine.messages import format_pre_filter_rejection
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.cordons import only_refused
+from kschedctl.scheduler.framework.cordons import cordon_only_rejects
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -60,7 +60,7 @@ class RevocableDrain(EmptyingDrain):
         view = self.simulation.view
         self.all_pods = tuple(self.evictable)
         self.row = view.nodes.index[self.nodes[0]]
-        self._cordoned = cordoned_node(view.nodes.objects[self.row])
+        self._cordoned = cordon_node(view.nodes.objects[self.row])
         self._closed = view.closed or ClosedNodes(len(view.nodes))
         self._claims = self._claims_now()
 
@@ -127,10 +127,10 @@ class RevocableDrain(EmptyingDrain):
     def _refused_at_once(self, position: Position) -> str:
         """Why a PreFilter refuses a pod that has claims whatever pods there are, as it will when nodes are cordoned."""
         info, framework = self.simulation.arriving(position), self.simulation.serving(position)
-        before = run_pre_filter(framework.at("preFilter"), info, self.simulation.view)
+        before = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
         if not before.status.rejected or info.spec.resource_claims or not refused_for_good(before, framework):
             return ""
-        said = refused_before(self.simulation.view.nodes_in_placement, before.status)
+        said = format_pre_filter_rejection(self.simulation.view.nodes_in_placement, before.status)
         return f"{self._key(position)}: {said.removesuffix('.')}"
 
     def _closed_for_good(self, position: Position) -> str:
@@ -144,8 +144,8 @@ class RevocableDrain(EmptyingDrain):
     def _preempting(self, position: Position) -> Outcome:
         raise _UnsureError
 
-    def _settle(self) -> None:
-        if self._waiting():
+    def _run_queue(self) -> None:
+        if self._waiting_pods():
             raise _UnsureError
 
 
@@ -188,7 +188,9 @@ class DrainsInTurn:
     @property
     def unknown(self) -> tuple[UnknownKind, ...]:
         """What the drains lean on that was not read."""
-        return together([*self._unknown, of_simulation(self._state.simulation, *self._dependencies)])
+        return merge_unknown_kinds(
+            [*self._unknown, find_simulation_unknowns(self._state.simulation, *self._dependencies)]
+        )
 
     def drained(self, row: Row) -> NodeTrial:
         """Drain one more node, as kschedctl drain does it. Nobody may be lost, evicted or left without a node.
@@ -213,7 +215,7 @@ class DrainsInTurn:
     def follow(self, row: Row, targets: Mapping[Position, Row]) -> None:
         """A node goes as a drain elsewhere emptied it: its pods to these rows, in this order, the others for good."""
         simulation, evictions, closed = self._state
-        cordoned = cordoned_node(self.view.nodes.objects[row])
+        cordoned = cordon_node(self.view.nodes.objects[row])
         draining = RevocableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
         if not draining.all_pods:
             nodes = {**closed.cordoned, row: cordoned}
@@ -246,7 +248,7 @@ class DrainsInTurn:
         if simulation.interrupted:
             simulation.interrupted = False
             raise KeyboardInterrupt
-        trial = NodeTrial(len(draining.all_pods), tuple(moved_pods(draining)), pod, why)
+        trial = NodeTrial(len(draining.all_pods), tuple(report_moved_pods(draining)), pod, why)
         if why:
             self.put_back()
         return trial
@@ -254,21 +256,21 @@ class DrainsInTurn:
     def _drained_alone(self, row: Row) -> NodeTrial:
         """On the cordoned cluster, whatever that means to pods."""
         names, cordoned = self.view.nodes.names, dict(self._state.closed.cordoned)
-        cordoned[row] = cordoned_node(self.view.nodes.objects[row])
+        cordoned[row] = cordon_node(self.view.nodes.objects[row])
         simulation = Simulation(self.scheduler, self.view.changed(self.view.cluster, cordoned))
         draining = EmptyingDrain(simulation, [names[row]])
         evictable = len(draining.evictable)
         pod, why = draining.keeping()
         if simulation.interrupted:
             raise KeyboardInterrupt
-        self._unknown.append(of_simulation(simulation, *draining.dependencies))
+        self._unknown.append(find_simulation_unknowns(simulation, *draining.dependencies))
         if not why:
             self._latest = self._state
             self._begin(_State.of(self.scheduler, simulation.view))
-        return NodeTrial(evictable, tuple(moved_pods(draining)), pod, why)
+        return NodeTrial(evictable, tuple(report_moved_pods(draining)), pod, why)
 
     def _begin(self, state: _State) -> None:
-        self._unknown.append(of_simulation(self._state.simulation, *self._dependencies))
+        self._unknown.append(find_simulation_unknowns(self._state.simulation, *self._dependencies))
         self._state = state
 
     def _are_plain(self, position: Position) -> bool:
@@ -284,4 +286,4 @@ class DrainsInTurn:
         if framework is None or framework.extenders or simulation.gangs.key(position) is not None:
             return False
         in_tree = framework.plugins.keys() <= IN_TREE.keys()
-        return in_tree and only_refused(framework.at("filter"), framework.at("score"), info)
+        return in_tree and cordon_only_rejects(framework.plugins_at("filter"), framework.plugins_at("score"), info)

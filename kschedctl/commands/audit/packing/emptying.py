@@ -17,10 +17,10 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
-from kschedctl.replay.node_drain import STAYING
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.replay.parallel import Progress
-from kschedctl.replay.pools import Pools, amounts_of
-from kschedctl.replay.unknown import of_simulation, together
+from kschedctl.replay.pools import Pools, reported_amounts
+from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -79,9 +79,13 @@ def emptying(
         if trial.why:
             kept.append(KeptNode(name, pool, trial.why))
             continue
-        emptied.append(EmptiedNode(name, pool, trial.evictable, amounts_of(view, view.allocatable[row])))
+        emptied.append(EmptiedNode(name, pool, trial.evictable, reported_amounts(view, view.allocatable[row])))
     return Emptying(
-        tuple(emptied), tuple(kept), may_go.empty, len(may_go.order), together([may_go.unknown, drains.unknown])
+        tuple(emptied),
+        tuple(kept),
+        may_go.empty,
+        len(may_go.order),
+        merge_unknown_kinds([may_go.unknown, drains.unknown]),
     )
 
 
@@ -96,12 +100,14 @@ def candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) 
     spare = pools.workers.copy()
     spare[view.nominations[0]] = False
     order = [Row(row) for row in np.argsort(usage, kind="stable").tolist() if spare[row] and movable[row]]
-    return EmptyingOrder(view, np.flatnonzero(spare & (movable == 0)), order, movable, of_simulation(simulation))
+    return EmptyingOrder(
+        view, np.flatnonzero(spare & (movable == 0)), order, movable, find_simulation_unknowns(simulation)
+    )
 
 
 def _moving(view: Fork) -> tuple[Rows, Rows]:
     """(N,) each: how many pods would have to move, and the largest share of the node's resources that they request."""
-    stays = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING)
+    stays = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
     used = view.sum_by_node(np.where(stays[:, None], 0, view.requests))
     columns = [view.resources[name] for name in (CPU, MEMORY, PODS)]
     share = used[:, columns] / np.maximum(view.allocatable[:, columns], 1)

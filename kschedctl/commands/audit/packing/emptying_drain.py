@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kschedctl.api.arrays import Position
-from kschedctl.replay.edits import is_made_again
-from kschedctl.replay.node_drain import Draining
+from kschedctl.replay.edits import is_recreated
+from kschedctl.replay.node_drain import NodeDrain
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
@@ -28,7 +28,7 @@ class _KeptError(Exception):
 
 
 @dataclass
-class EmptyingDrain(Draining):
+class EmptyingDrain(NodeDrain):
     """Nobody may be lost, evicted or left without a node."""
 
     def keeping(self) -> tuple[str, str]:
@@ -63,7 +63,7 @@ class EmptyingDrain(Draining):
         """Pods that nobody makes again."""
         for position in self.evictable:
             pod = self.simulation.view.pods.objects[position]
-            if not is_made_again(pod) and pod.metadata.deletion_timestamp is None:
+            if not is_recreated(pod) and pod.metadata.deletion_timestamp is None:
                 yield pod.key, f"{pod.key} would be lost: nothing recreates it"
 
     def _attempt(self, position: Position) -> Outcome:
@@ -103,7 +103,7 @@ class EmptyingDrain(Draining):
 
     def _left(self) -> tuple[str, str]:
         """What keeps the node when all was tried."""
-        if blocked := self.blocked():
+        if blocked := self.report_blocked():
             return blocked[0].pod, f"{blocked[0].pod}: {blocked[0].why}"
         if self.lost:
             lost = self._key(self.lost[0])
@@ -112,8 +112,8 @@ class EmptyingDrain(Draining):
             if outcome.row < 0:
                 first, _, _ = (outcome.message or outcome.verdict).partition(". ")  # without what preemption could do
                 return self._key(outcome.position), f"{self._key(outcome.position)}: {first}"
-        if self.preempting:
-            key = self._key(self.preempting[0].position)
+        if self.preemptions:
+            key = self._key(self.preemptions[0].position)
             return key, f"{key} would evict others"
         return "", ""
 
@@ -127,20 +127,20 @@ def _for_good(cycle: Cycle) -> bool:
         return False
     if cycle.pre_filter.status.rejected:
         return refused_for_good(cycle.pre_filter, cycle.framework)
-    plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.at(point)}
+    plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.plugins_at(point)}
     results = cycle.pre_filter.results
     if any(reads_of(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
         return False
     left = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
         if name in plugins and reads_of(plugins[name], results.get(name)) is not Reads.PODS:
-            left &= ~verdict.refused
+            left &= ~verdict.rejected
     return not left.any()
 
 
 def refused_for_good(before: PreFilterOutcome, framework: FrameworkLike) -> bool:
     """Whether a PreFilter refuses the pod everywhere for what no pod changes."""
-    by = next((plugin for plugin in framework.at("preFilter") if plugin.name == before.plugin), None)
+    by = next((plugin for plugin in framework.plugins_at("preFilter") if plugin.name == before.plugin), None)
     return by is not None and reads_of(by, before.results.get(by.name)) is Reads.NODES
 
 

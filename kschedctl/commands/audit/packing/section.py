@@ -13,9 +13,9 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing.emptying import Emptying, Limits, emptying
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, PoolSavings, ResourceRoom, StrandedRoom
 from kschedctl.commands.audit.packing.stranded import Stranded, stranded
-from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, judged
-from kschedctl.replay.pools import Pools, amounts_of, free_of, told
-from kschedctl.replay.unknown import of_simulation, together
+from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
+from kschedctl.replay.pools import Pools, free_resources, reported_amounts, reported_resources
+from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
 from kschedctl.snapshot.fork import Fork
@@ -62,19 +62,21 @@ def packing_section(audited: AuditedCluster, limits: Limits = USUAL) -> PackingS
         candidates=spare.candidates,
         tried=spare.tried,
         savings=savings,
-        **judged(
+        **build_verdict(
             (STRANDED, SPARE),
             [*_stranded_findings(rooms, room.rooms), *_spare_findings(rooms, savings, spare)],
-            together([[*audited.not_read("Node", "Pod"), *of_simulation(room.simulation), *spare.unknown]]),
+            merge_unknown_kinds(
+                [[*audited.not_read("Node", "Pod"), *find_simulation_unknowns(room.simulation), *spare.unknown]]
+            ),
         ),
     )
 
 
 def _rooms(view: Fork, pools: Pools, room: Stranded) -> Iterator[PoolRoom]:
     """The pools with workers, the largest first."""
-    free, workers = free_of(view), pools.workers[:, None]
+    free, workers = free_resources(view), pools.workers[:, None]
     sums = [
-        pools.sums(by_node * mask)
+        pools.sum_by_pool(by_node * mask)
         for by_node, mask in (
             (view.allocatable, workers),
             (view.requested, workers),
@@ -86,7 +88,7 @@ def _rooms(view: Fork, pools: Pools, room: Stranded) -> Iterator[PoolRoom]:
     for code in np.argsort(-nodes, kind="stable").tolist():
         resources = tuple(
             ResourceRoom(name, *(int(amounts[code, view.resources[name]]) for amounts in sums))
-            for name in told(view)
+            for name in reported_resources(view)
             if sums[0][code, view.resources[name]]
         )
         if nodes[code]:
@@ -99,7 +101,7 @@ def _savings(view: Fork, pools: Pools, spare: Emptying) -> Iterator[PoolSavings]
     spared, empty = Counter(pools.code[rows].tolist()), Counter(pools.code[spare.empty].tolist())
     for code, nodes in spared.most_common():
         mine = [row for row in rows if pools.code[row] == code]
-        saves = amounts_of(view, view.allocatable[mine].sum(axis=0))
+        saves = reported_amounts(view, view.allocatable[mine].sum(axis=0))
         yield PoolSavings(pools.names[code], nodes, empty[code], saves)
 
 
@@ -107,7 +109,7 @@ def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
     """What could go, of how many that were tried, and the share of the free cpu and memory that is of no use; short."""
     if not pools.workers.any():
         return "no worker nodes are known"
-    free = free_of(view)
+    free = free_resources(view)
     parts: list[str] = []
     for name in (CPU, MEMORY):
         column = view.resources[name]
@@ -137,7 +139,7 @@ def _stranded_findings(rooms: Sequence[PoolRoom], lost: Sequence[StrandedRoom]) 
         shown = " and ".join(f"{format_significant(share * 100, 3)} % of its {name}" for name, share in most)
         nodes = sum(room.nodes for room in here)
         reasons = ", ".join(dict.fromkeys(room.reason for room in here if room.reason))
-        yield STRANDED.finding(
+        yield STRANDED.build_finding(
             f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
             f"{shown} is free on {nodes:,} of {counted(pool.nodes, 'node')} that "
             f"{agreeing(nodes, 'takes', 'take')} none of the pods that wait or usually go "
@@ -156,7 +158,7 @@ def _spare_findings(rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], s
             pool.empty
         )
         parts += [f"{len(names):,} can be emptied, drained in turn, by moving {counted(moved, 'pod')}"] * bool(names)
-        yield SPARE.finding(
+        yield SPARE.build_finding(
             f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
             "; ".join(parts),
             "Drain them in turn, and remove them" if names else "",

@@ -24,9 +24,9 @@ from kschedctl.commands.explain.waiting import (
     waiting_pods,
 )
 from kschedctl.commands.explain.waiting_report import LastWords
-from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, judged
-from kschedctl.replay.unknown import MESSAGE, together
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, namespace_of, unread_elsewhere
+from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
+from kschedctl.replay.unknown import MESSAGE, merge_unknown_kinds
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere, get_namespace
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
@@ -186,12 +186,12 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
     """Every pending pod by what keeps it pending."""
     waiting = audited.once(waiting_pods)
     groups = _grouped(waiting)
-    unknown = [*together(replayed.explanation.unknown for replayed in audited.replay), *unread_pods(audited)]
+    unknown = [*merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay), *unread_pods(audited)]
     unknown += _of_stuck(waiting, audited)
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _unread_schedulers(audited)
     elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
-    unknown += [*unread_elsewhere(audited.cluster), *_of_operators(elsewhere)]
+    unknown += [*find_unread_waiting_kinds(audited.cluster), *_of_operators(elsewhere)]
     findings = [finding for group in groups for finding in _findings(group, audited)]
     listed = _groups_of_pending_pods(audited)
     findings += filter(None, (_finding_elsewhere(entry) for entry in elsewhere if entry.resource not in listed))
@@ -204,7 +204,7 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
         not_replayed=tuple(
             dict.fromkeys(what for replayed in audited.replay for what in replayed.explanation.not_replayed)
         ),
-        **judged((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED, BYPASSES), findings, unknown),
+        **build_verdict((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED, BYPASSES), findings, unknown),
     )
 
 
@@ -221,7 +221,7 @@ def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
         return None
     since = f"; waits for {entry.age}" if entry.age else ""
     said = "".join(f"; {condition.words}" for condition in entry.conditions if condition.message)
-    return rule.finding(entry.resource, f"{entry.headline}{since}{said}", namespace=namespace_of(entry))
+    return rule.build_finding(entry.resource, f"{entry.headline}{since}{said}", namespace=get_namespace(entry))
 
 
 def _of_operators(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
@@ -296,7 +296,7 @@ def _findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[
     first = group[0]
     rule = RULES.get(first.cause)
     if rule is not None:
-        yield rule.finding(
+        yield rule.build_finding(
             f"Pod {first.pod.key}",
             "; ".join(filter(None, (_whose(group) + _example(first), *_since(first, audited)))),
             _fix(first, rule),
@@ -308,7 +308,7 @@ def _findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[
     ):
         due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
         message = f"preempted for {first.pod.key}: {due}, and is still there"
-        yield OVERDUE.finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
+        yield OVERDUE.build_finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
 
 
 def _severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:

@@ -16,8 +16,8 @@ from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.objects import Taint
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, find_untolerated
-from kschedctl.replay.parallel import UNSEEN, Progress
-from kschedctl.replay.unknown import WHEN_SCHEDULABLE, unknown_kinds
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
+from kschedctl.replay.unknown import WHEN_SCHEDULABLE, summarize_unknowns
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import (
     Code,
@@ -74,7 +74,7 @@ class _PodsOfInfo(NamedTuple):
     rows: Rows
 
 
-def replayed(scheduler: Scheduler, progress: Progress = UNSEEN) -> Replayed:
+def replayed(scheduler: Scheduler, progress: Progress = NO_PROGRESS) -> Replayed:
     """All bound pods that the scheduler places, and that are to stay."""
     view = scheduler.view
     misplaceds: list[Misplaced] = []
@@ -97,7 +97,7 @@ def replayed(scheduler: Scheduler, progress: Progress = UNSEEN) -> Replayed:
             unknown += (kind for kind in unknowns if kind.plugin in names)
             plugins = [asked.plugins[name] for name in names if name in asked.plugins] if asked else []
             misplaceds += _refused(plugins, group, view)
-    return Replayed(_together(misplaceds), judged, others, unknown_kinds(unknown, WHEN_SCHEDULABLE))
+    return Replayed(_together(misplaceds), judged, others, summarize_unknowns(unknown, WHEN_SCHEDULABLE))
 
 
 def _groups(view: Fork) -> Iterator[_PodsOfInfo]:
@@ -149,7 +149,7 @@ def _refused(plugins: Sequence[Plugin], group: _PodsOfInfo, view: Fork) -> Itera
                     continue
                 state = result.state
             if offers(plugin, FilterPlugin):
-                verdict = PluginVerdict.of(plugin.filter(group.info, view, state, gone), len(view.nodes))
+                verdict = PluginVerdict.from_rejections(plugin.filter(group.info, view, state, gone), len(view.nodes))
                 yield from _misplaced(plugin.name, verdict, group)
         except PluginError:
             continue  # it cannot be asked about a pod that runs: what it leans on is gone

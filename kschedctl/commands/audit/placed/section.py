@@ -33,7 +33,7 @@ from kschedctl.commands.audit.placed.report import (
     RefusedPods,
     SharedDevice,
 )
-from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, judged
+from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.snapshot.fork import Fork
@@ -189,7 +189,7 @@ def placed_section(audited: AuditedCluster) -> PlacedSection:
         refused=turned_away,
         orphaned=orphans,
         shared_devices=devices,
-        **judged(RULES, findings, [*_not_read(audited), *replay.unknown]),
+        **build_verdict(RULES, findings, [*_not_read(audited), *replay.unknown]),
     )
     return replace(section, headline=_headline(section))
 
@@ -228,7 +228,7 @@ def _of_misplaced(misplaced: MisplacedPods) -> Finding:
     more = f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
     message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{more}: {misplaced.reason}"
     namespace = misplaced.workload.partition(" ")[2].partition("/")[0]
-    return rule.finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
+    return rule.build_finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
 
 
 def _of_overcommitted(node: OvercommittedNode) -> Finding:
@@ -246,12 +246,12 @@ def _of_overcommitted(node: OvercommittedNode) -> Finding:
         fix = f"See why the node offers no {node.resource} any more: its device plugin may have gone"
     static = bool(beyond) and all(arrival.static for arrival in beyond)
     severity = WARNING if static else OVERCOMMITTED.severity
-    return OVERCOMMITTED.finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
+    return OVERCOMMITTED.build_finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
 
 
 def _of_shared(shared_device: SharedDevice) -> Finding:
     message = f"allocated to {len(shared_device.claims):,} claims: {', '.join(shared_device.claims)}"
-    return SHARED.finding(f"Device {shared_device.device}", message)
+    return SHARED.build_finding(f"Device {shared_device.device}", message)
 
 
 def _of_orphaned(orphaned: OrphanedPods) -> Finding:
@@ -260,7 +260,7 @@ def _of_orphaned(orphaned: OrphanedPods) -> Finding:
     more = " and others" if orphaned.pods > len(orphaned.examples) else ""
     message = f"{counted(orphaned.pods, 'pod')} bound to it{leaving}, and it is not there: {examples}{more}"
     severity = NOTE if orphaned.leaving == orphaned.pods else ORPHANED.severity
-    return ORPHANED.finding(f"Node {orphaned.node}", message, severity=severity)
+    return ORPHANED.build_finding(f"Node {orphaned.node}", message, severity=severity)
 
 
 def _of_refused(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
@@ -274,7 +274,7 @@ def _of_refused(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
     if refused_pods.message:
         parts.append(refused_pods.message)
     why, severity = OF_REFUSALS.get(refused_pods.reason, ("", REFUSED.severity))
-    return REFUSED.finding(f"Reason {refused_pods.reason}", "; ".join(parts), why, severity=severity)
+    return REFUSED.build_finding(f"Reason {refused_pods.reason}", "; ".join(parts), why, severity=severity)
 
 
 def _headline(section: PlacedSection) -> str:

@@ -24,8 +24,8 @@ from kschedctl.commands.audit.priorities.report import (
 )
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, judged
-from kschedctl.replay.unknown import together
+from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
+from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
@@ -151,7 +151,7 @@ def priorities_section(audited: AuditedCluster) -> PrioritiesSection:
         starving=waiting,
         preempted=lost,
         exposed=facing,
-        **judged(RULES, findings, _unknown(audited, growth, len(tiers.values) > 1)),
+        **build_verdict(RULES, findings, _unknown(audited, growth, len(tiers.values) > 1)),
     )
 
 
@@ -163,7 +163,7 @@ def _unknown(audited: AuditedCluster, growth: Growth, several: bool) -> tuple[Un
         missing.append(UnknownKind("Event", events.why, VERDICT))
     if not audited.now and any(replayed.explanation.verdict == "Unschedulable" for replayed in audited.replay):
         missing.append(NO_TIMES)
-    return together([growth.unknown, missing])
+    return merge_unknown_kinds([growth.unknown, missing])
 
 
 def _of_starving(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
@@ -249,7 +249,9 @@ def _is_value(tier: str) -> bool:
 
 def _about(rule: AuditRule, object_: str, message: str, fix: str = "", *, severity: str = "") -> Finding:
     namespace, slash, _ = object_.partition(" ")[2].partition("/")
-    return rule.finding(object_, message, fix, namespace=namespace if slash else "", severity=severity or rule.severity)
+    return rule.build_finding(
+        object_, message, fix, namespace=namespace if slash else "", severity=severity or rule.severity
+    )
 
 
 def _headline(

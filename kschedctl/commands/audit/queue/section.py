@@ -22,7 +22,7 @@ from kschedctl.commands.wakes.changes_that_wake import wake_ups_of
 from kschedctl.commands.wakes.event_replay import Refused, basis_of, basis_of_many
 from kschedctl.commands.wakes.many import refused_pods
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakeUps
-from kschedctl.replay.audit_rules import ERROR, WARNING, AuditRule, judged
+from kschedctl.replay.audit_rules import ERROR, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import Basis, UnknownKind
 from kschedctl.text.counts import counted
@@ -93,7 +93,7 @@ def queue_section(audited: AuditedCluster) -> QueueSection:
         unheard=between.unheard if between else 0,
         between=waking,
         not_replayed=basis["not_replayed"],
-        **judged((MISSED, IN_VAIN), _findings(fitting, between, audited), _unknown(basis, between, audited)),
+        **build_verdict((MISSED, IN_VAIN), _findings(fitting, between, audited), _unknown(basis, between, audited)),
     )
 
 
@@ -218,11 +218,13 @@ def _findings(
         name, refused_by = f"Pod {pod.pod}", ", ".join(pod.refused_by)
         where = f"refused by {refused_by} at {between.before if between else ''}; fits on {waiting.node} now"
         if pod.missed:
-            yield MISSED.finding(name, f"{where}, but {_none_of(between)}", namespace=waiting.pod.metadata.namespace)
+            yield MISSED.build_finding(
+                name, f"{where}, but {_none_of(between)}", namespace=waiting.pod.metadata.namespace
+            )
             continue
         changes = "; ".join(f"{change.change} ({', '.join(change.by)})" for change in pod.woken_by[:CHANGES_TOLD])
         more = " and other changes" if len(pod.woken_by) > CHANGES_TOLD else ""
-        yield IN_VAIN.finding(
+        yield IN_VAIN.build_finding(
             name,
             f"{where}; {changes}{more} woke it, and it waits",
             namespace=waiting.pod.metadata.namespace,

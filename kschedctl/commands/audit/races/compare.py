@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from kschedctl.commands.audit.races.model import Draws, Model, RaceCounts, Setting
 from kschedctl.commands.audit.races.question import FOREVER, NEVER, RaceQuestion, expiry_of
 from kschedctl.commands.audit.races.report import RaceAssumptions, RaceResult, Races
-from kschedctl.replay.parallel import UNSEEN, Progress
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.text.counts import counted
 
 
-def races(question: RaceQuestion, progress: Progress = UNSEEN) -> Races:
+def races(question: RaceQuestion, progress: Progress = NO_PROGRESS) -> Races:
     """Every combination, simulated. Raises UsageError."""
     question.check()
     cells = [(nodes, rate) for nodes in question.nodes for rate in question.rates]

@@ -12,7 +12,7 @@ from kschedctl.commands.audit.races.compare import percent, races
 from kschedctl.commands.audit.races.measured import Measures, measures_of
 from kschedctl.commands.audit.races.question import LEAST_SECONDS, NEVER, GivenFields, expiry_of, question_of
 from kschedctl.commands.audit.races.report import RaceResult, Races, RacesSection
-from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, judged
+from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.snapshot.fork import Fork
 from kschedctl.text.counts import agreeing, counted
@@ -53,7 +53,7 @@ def races_section(audited: AuditedCluster) -> RacesSection:
         rivals=rivals,
         shared_nodes=len(shared),
         races=races,
-        **judged((RIVALS, SLOW), _findings(races, rivals, shared, view), audited.not_read("Node", "Pod")),
+        **build_verdict((RIVALS, SLOW), _findings(races, rivals, shared, view), audited.not_read("Node", "Pod")),
     )
 
 
@@ -105,7 +105,7 @@ def _findings(races: Races | None, rivals: tuple[str, ...], shared: tuple[int, .
     if rivals:
         find_their = agreeing(now.double_booked, "finds its", "find their")
         names = ", ".join(view.nodes.names[row] for row in shared[:3]) + (", …" if len(shared) > 3 else "")
-        yield RIVALS.finding(
+        yield RIVALS.build_finding(
             f"Scheduler {rivals[0]}",
             f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))} both have pods on {len(shared):,} "
             f"{agreeing(len(shared), 'node', 'nodes')} ({names}); "
@@ -115,7 +115,7 @@ def _findings(races: Races | None, rivals: tuple[str, ...], shared: tuple[int, .
         )
     lags = races.assumptions.measured
     if lags and lags.p99 > SLOW_SECONDS:
-        yield SLOW.finding(
+        yield SLOW.build_finding(
             "Cluster",
             f"of {counted(lags.pods, 'pod')} one in a hundred was taken in by its kubelet {lags.p99:g}s or more "
             "after it was "

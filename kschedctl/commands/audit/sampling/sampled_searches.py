@@ -21,12 +21,18 @@ from kschedctl.commands.audit.sampling.report import (
 )
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.controllers.workload_pods import is_waiting
-from kschedctl.replay.parallel import UNSEEN, Progress
-from kschedctl.replay.unknown import IN_SIMULATIONS, not_replayed, of_cluster, unknown_kinds, unread
+from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
+from kschedctl.replay.unknown import (
+    IN_SIMULATIONS,
+    find_unread_dependencies,
+    find_unreplayed_parts,
+    summarize_unknowns,
+    unknown_fields,
+)
 from kschedctl.reports.not_created import refused
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
-from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
+from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, SearchTerms, adaptive_percentage
 from kschedctl.scheduler.engine.start_indexes.searches import EveryStart, Searches
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -70,8 +76,10 @@ def _unmeasurable(cycle: Cycle) -> str:
 
 
 def _point(percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework) -> SamplingPoint:
-    terms = Terms.of(framework.profile, framework.release)._replace(percentage=percentage)
-    enough = SampledFrom(0).begin(scheduler.configuration, starts.offered).wanted(starts.offered, terms)
+    terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
+    enough = (
+        SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).feasible_needed(starts.offered, terms)
+    )
     return point_of(percentage, enough, starts.enough(enough))
 
 
@@ -154,7 +162,7 @@ def _waiting(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
     """One pod of each info, and how many wait that are not gated; pods alike share an info."""
     columns = scheduler.view.pods
     alike: dict[int, list[Pod]] = {}
-    for pod in filter(is_waiting, scheduler.cluster.unbound_pods()):
+    for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
         if pod.spec.scheduling_gates:
             continue
         alike.setdefault(int(columns.info[columns.index[pod.key]]), []).append(pod)
@@ -210,7 +218,7 @@ def usual_costs(
     namespace: str | None = None,
     *,
     limits: SamplingLimits = USUAL,
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
     """What sampling costs waiting pods of so many workloads; pods that run where none of these fits on a node."""
     for asked, kinds in usual_kinds(scheduler, most, namespace):
@@ -221,7 +229,11 @@ def usual_costs(
 
 
 def costs_of_named(
-    scheduler: Scheduler, asked: Iterable[TargetPod], *, limits: SamplingLimits = USUAL, progress: Progress = UNSEEN
+    scheduler: Scheduler,
+    asked: Iterable[TargetPod],
+    *,
+    limits: SamplingLimits = USUAL,
+    progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
     """What sampling costs the pods that are asked about; those that are never created cost nothing."""
     asked = list(asked)
@@ -240,7 +252,7 @@ def sampling_costs(
     asked: str,
     *,
     limits: SamplingLimits = USUAL,
-    progress: Progress = UNSEEN,
+    progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
     """What sampling costs one more pod of each kind; ``asked`` says whose pods these are.
 
@@ -250,14 +262,14 @@ def sampling_costs(
     for name in names.keys() - scheduler.configuration.profiles.keys():
         raise UsageError(f'no profile serves scheduler name "{name}"', hint="--config FILE has its configuration")
     done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
-    unknown: dict[Unknown, None] = dict.fromkeys(of_cluster(scheduler.cluster))
+    unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(scheduler.cluster))
     missing: dict[str, None] = {}
     profiles = []
     for name in names or dict.fromkeys(list(scheduler.configuration.profiles)[:1]):
         mine = [kind for kind in kinds if kind.pod.spec.scheduler_name == name]
         framework = scheduler.framework(name)
         assert framework is not None
-        missing.update(dict.fromkeys(not_replayed(framework)))
+        missing.update(dict.fromkeys(find_unreplayed_parts(framework)))
         setting = setting_of(scheduler, framework)
         measures = [_measured(kind, sorted({*limits.percentages, setting.effective}), done, unknown) for kind in mine]
         profiles.append(_profile(name, setting, measures, limits.max_loss))
@@ -267,7 +279,7 @@ def sampling_costs(
         asked=asked,
         profiles=tuple(profiles),
         not_replayed=tuple(missing),
-        **unread(unknown_kinds(unknown, IN_SIMULATIONS)),
+        **unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
     )
 
 
@@ -294,15 +306,15 @@ def setting_of(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
     adapted = configured or adaptive_percentage(nodes)
     effective = adapted if nodes >= LEAST_NODES else 100
     searches, terms = (
-        SampledFrom(0).begin(scheduler.configuration, nodes),
-        Terms.of(framework.profile, framework.release),
+        SampledFrom(0).start_sampling(scheduler.configuration, nodes),
+        SearchTerms.from_profile(framework.profile, framework.release),
     )
     return SamplingSetting(
         configured=configured,
         origin=origin,
         nodes=nodes,
         effective=effective,
-        enough=searches.wanted(nodes, terms),
+        enough=searches.feasible_needed(nodes, terms),
         scores=terms.scoring or searches.extended,
     )
 

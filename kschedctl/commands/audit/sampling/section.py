@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.sampling.report import SampledProfile, SamplingCosts, SamplingSection
 from kschedctl.commands.audit.sampling.sampled_searches import SamplingLimits, usual_costs
-from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, judged
+from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.text.counts import counted
 
@@ -46,7 +46,7 @@ def sampling_section(audited: AuditedCluster) -> SamplingSection:
         headline=_headline(report),
         profiles=report.profiles,
         not_replayed=report.not_replayed,
-        **judged((LOSES, WASTES), findings, report.unknown),
+        **build_verdict((LOSES, WASTES), findings, report.unknown),
     )
 
 
@@ -70,7 +70,9 @@ def _findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Find
     if now.loss > limit:
         looked = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are looked at"
         message = f"at {now.percentage} % {looked}, and a pod loses {now.loss:.1f} points of score on average"
-        yield LOSES.finding(object_, f"{message}, more than {limit:g}", fix)
+        yield LOSES.build_finding(object_, f"{message}, more than {limit:g}", fix)
     elif advice.verdict == "lower":
         message = f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod; at {then.percentage} % "
-        yield WASTES.finding(object_, f"{message}{then.examined:,.0f}, and {then.loss:.1f} points of score lost", fix)
+        yield WASTES.build_finding(
+            object_, f"{message}{then.examined:,.0f}, and {then.loss:.1f} points of score lost", fix
+        )

@@ -13,8 +13,8 @@ from kschedctl.api.ownership import Owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.topology.report import BrokenDomain, PlacedWorkload, SpreadPromise, TopologySection
 from kschedctl.commands.audit.topology.workload_topology import REPLICAS, DomainsOfKey, Placement, Workloads, promises
-from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, judged
-from kschedctl.replay.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
+from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
+from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.snapshot.fork import Fork
@@ -108,7 +108,7 @@ def topology_section(audited: AuditedCluster, asked: TopologyScope = EVERYTHING)
         promises=tuple(
             promise for _, promise in promised if asked.workloads or not promise.holds or _worst(promise).stranded
         ),
-        **judged(RULES, findings, unknown_kinds(of_cluster(audited.cluster), IN_SIMULATIONS)),
+        **build_verdict(RULES, findings, summarize_unknowns(find_unread_dependencies(audited.cluster), IN_SIMULATIONS)),
     )
 
 
@@ -150,7 +150,7 @@ def _of_alone(
     domain = placement.told(number, int(workloads.pods[number])).most
     where = f"{counted(others, 'other')} would take them by taints and node selection"
     message = f"all {workloads.pods[number]:,} pods are in {what} {domain}; {where}"
-    return rule.finding(str(owner), message, namespace=owner.namespace)
+    return rule.build_finding(str(owner), message, namespace=owner.namespace)
 
 
 def _rule_of(key: str) -> tuple[AuditRule, str]:
@@ -188,7 +188,7 @@ def _find_only_domain(
     nodes += f" with {selected}" if selected else " that they may use"
     fix = f"Add {nodes}{_require_two_domains(key, hard, pods)}"
     message = f"all {pods:,} pods are in {where}: losing it is an outage"
-    return rule.finding(str(owner), message, fix, namespace=owner.namespace, severity=WARNING if hard else NOTE)
+    return rule.build_finding(str(owner), message, fix, namespace=owner.namespace, severity=WARNING if hard else NOTE)
 
 
 def _require_two_domains(key: str, constraint: SpreadPromise | None, pods: int) -> str:
@@ -227,14 +227,14 @@ def _of_promise(number: int, promise: SpreadPromise, workloads: Workloads) -> It
         message = f"maxSkew {promise.max_skew} ({named}) is {promise.skew} now: {counts}"
         severity = SKEWED.severity if promise.when_unsatisfiable == HARD else NOTE
         at = {"namespace": owner.namespace, "path": promise.key, "severity": severity}
-        yield SKEWED.finding(str(owner), message, fix, **at)
+        yield SKEWED.build_finding(str(owner), message, fix, **at)
     worst, remaining = _worst(promise), promise.domains - 1
     if worst.stranded and remaining:
         lost = f"if {worst.domain} is lost, {worst.stranded:,} of {counted(worst.lost, 'pod')} cannot come back"
         fewer = f"{counted(remaining, 'domain')}, fewer than minDomains {promise.min_domains}"
         message = f"{lost}: the minimum counts as 0 with {fewer} ({named})"
         fix = f"Lower minDomains to {remaining}, or raise maxSkew"
-        yield STRANDED.finding(str(owner), message, fix, namespace=owner.namespace, path=promise.key)
+        yield STRANDED.build_finding(str(owner), message, fix, namespace=owner.namespace, path=promise.key)
 
 
 def _of_down(promised: Sequence[Promised], workloads: Workloads) -> Iterator[Finding]:
@@ -257,7 +257,7 @@ def _of_down(promised: Sequence[Promised], workloads: Workloads) -> Iterator[Fin
         else ""
     )
     message = f"{lost}: maxSkew {promise.max_skew} over {promise.key} counts its 0 pods{more}"
-    yield STRANDED_WHILE_DOWN.finding(str(owner), message, namespace=owner.namespace, path=promise.key)
+    yield STRANDED_WHILE_DOWN.build_finding(str(owner), message, namespace=owner.namespace, path=promise.key)
 
 
 def _worst(promise: SpreadPromise) -> BrokenDomain:

@@ -18,7 +18,11 @@ from kschedctl.api.labels import SelectorError
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.commands.audit.topology.report import BrokenDomain, LostDomain, SpreadPromise, WorkloadDomains
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD, NAME, SOFT, SpreadConstraint
-from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, count, find_emptiest_domain
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
+    DomainCounts,
+    count_pods_per_domain,
+    find_emptiest_domain,
+)
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -220,7 +224,7 @@ def _counted(
         for constraint in constraints:
             if (action, constraint) not in known:
                 known.add((action, constraint))
-                yield action, count(constraint, constraints, settings, info, view)
+                yield action, count_pods_per_domain(constraint, constraints, settings, info, view)
 
 
 def _promise(workload: str, action: str, counted: DomainCounts, info: PodInfo) -> SpreadPromise:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kschedctl.api.labels import EQUALS, IN
 from kschedctl.api.objects import PodAffinityTerm
-from kschedctl.lint.analysis.near_names import one_meant
-from kschedctl.lint.analysis.placement import Term, pod_terms, required_terms
+from kschedctl.lint.analysis.near_names import find_similar_name
+from kschedctl.lint.analysis.placement import RequiredTerm, iter_pod_terms, iter_required_affinity
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
@@ -38,9 +38,9 @@ class _TemplateLabels:
     def find_similar_label(self, key: str, value: str) -> tuple[str, list[Workload]]:
         """Return a label with a similar value or else with a similar key, and its workloads, or ("", [])."""
         values, keys = self._values.get(key, {}), self._keys.get(value, {})
-        if len(values) <= _MAX_COMPARED and (meant := one_meant(value, values)):
+        if len(values) <= _MAX_COMPARED and (meant := find_similar_name(value, values)):
             return f"{key}={meant}", values[meant]
-        if not values and len(keys) <= _MAX_COMPARED and (meant := one_meant(key, keys, least=2)):
+        if not values and len(keys) <= _MAX_COMPARED and (meant := find_similar_name(key, keys, min_length=2)):
             return f"{meant}={value}", keys[meant]
         return "", []
 
@@ -50,14 +50,14 @@ def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
     if context.cluster is not None:
         return
     reported = {(problem.subject, problem.path) for problem in find_anti_affinity_without_matches(context)}
-    labels = {namespace: _TemplateLabels(workloads) for namespace, workloads in context.by_namespace.items()}
+    labels = {namespace: _TemplateLabels(workloads) for namespace, workloads in context.workloads_by_namespace.items()}
     for workload in context.workloads:
-        for path, term in pod_terms(workload):
+        for path, term in iter_pod_terms(workload):
             at = (*path, "labelSelector")
             if (workload.subject, workload.at_field(*at)) in reported:
                 continue
             own = not term.namespaces and term.namespace_selector is None
-            among = [workload.namespace] if own else list(context.by_namespace)
+            among = [workload.namespace] if own else list(context.workloads_by_namespace)
             for label, meant, owner in _iter_misspelt_labels(context, workload, term, {n: labels[n] for n in among}):
                 whose = "its own pods" if owner is workload else f"those of {owner.subject}"
                 yield workload.problem(at, f"no pods have the label {label}; {whose} have {meant}", f"Write {meant}")
@@ -87,7 +87,11 @@ def _iter_misspelt_labels(
         if selector
         else []
     )
-    if selector is None or not fixed or any(context.selected(namespace, selector) for namespace in labels_by_namespace):
+    if (
+        selector is None
+        or not fixed
+        or any(context.select_workloads(namespace, selector) for namespace in labels_by_namespace)
+    ):
         return
     for key, value in ((requirement.key, requirement.values[0]) for requirement in fixed):
         if any(known.has_label(key, value) for known in labels_by_namespace.values()):
@@ -105,12 +109,12 @@ def find_terms_without_template(context: LintContext) -> Iterator[Problem]:
 
     With a cluster, ``af-target-absent`` checks its pods instead.
     """
-    if context.cluster is not None or not context.whole:  # with a cluster af-target-absent speaks
+    if context.cluster is not None or not context.all_manifests_read:  # with a cluster af-target-absent speaks
         return
     reported = {(problem.subject, problem.path) for problem in find_misspelt_terms(context)}
     reported |= {(problem.subject, problem.path) for problem in find_terms_for_other_namespaces(context)}
     for workload in context.workloads:
-        for term in required_terms(workload):
+        for term in iter_required_affinity(workload):
             paths = (workload.at_field(*term.path), workload.at_field(*term.path, "labelSelector"))
             explained = any((workload.subject, path) in reported for path in paths)
             if explained or not _selects_no_workload(context, workload, term):
@@ -132,31 +136,31 @@ AF_NOBODY = Rule(
 )
 
 
-def _selects_no_workload(context: LintContext, workload: Workload, term: Term) -> bool:
+def _selects_no_workload(context: LintContext, workload: Workload, term: RequiredTerm) -> bool:
     """Return whether each of the term's namespaces has other workloads, and the term selects none of them."""
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False
     others = [
         any(w is not workload and context.variants.together(w.subject, workload.subject) for w in of_namespace)
-        for of_namespace in (context.by_namespace.get(namespace, ()) for namespace in term.namespaces)
+        for of_namespace in (context.workloads_by_namespace.get(namespace, ()) for namespace in term.namespaces)
     ]
-    selected = any(context.selected(namespace, term.selector) for namespace in term.namespaces)
-    return bool(others) and all(others) and not selected and not context.others_own(term.namespaces)
+    selected = any(context.select_workloads(namespace, term.selector) for namespace in term.namespaces)
+    return bool(others) and all(others) and not selected and not context.may_have_unknown_pods(term.namespaces)
 
 
 def find_terms_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
     """Find required affinity terms that only match pods of another namespace, where the term does not apply."""
     for workload in context.workloads if context.cluster is None else ():
-        for term in required_terms(workload):
+        for term in iter_required_affinity(workload):
             own = term.namespaces == {workload.namespace} and term.namespace_selector.matches_nothing
-            if not own or term.selects_itself or context.selected(workload.namespace, term.selector):
+            if not own or term.selects_itself or context.select_workloads(workload.namespace, term.selector):
                 continue
             others = [
                 other
-                for namespace in context.by_namespace
-                for other in context.selected_beside(workload.subject, namespace, term.selector)
+                for namespace in context.workloads_by_namespace
+                for other in context.select_coexisting_workloads(workload.subject, namespace, term.selector)
             ]
-            if others and not context.others_own((workload.namespace,)):
+            if others and not context.may_have_unknown_pods((workload.namespace,)):
                 message = f"speaks of pods of namespace {workload.namespace} only, not of those of {others[0].subject}"
                 yield workload.problem(term.path, message)
 

@@ -32,7 +32,7 @@ HOOK_ANNOTATIONS = ("helm.sh/hook", "argocd.argoproj.io/hook")
 def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
     """Find changes that the API server would reject when the manifests are applied to the cluster."""
     deployed = _DeployedObjects(context)
-    for subject in context.subjects if context.cluster is not None and not context.own else ():
+    for subject in context.subjects if context.cluster is not None and not context.is_self_described else ():
         if subject.kind not in VALIDATED_STRUCTS or not is_user_authored(subject) or _is_hook(subject):
             continue
         try:
@@ -95,7 +95,7 @@ class _DeployedObjects:
     @property
     def documents(self) -> Mapping[Owner, JsonObject]:
         """The cluster's objects as its files hold them."""
-        return self.context.stored
+        return self.context.stored_manifests
 
     @property
     def cluster(self) -> Cluster:
@@ -129,7 +129,7 @@ class _DeployedObjects:
         if old is not None:
             yield from check(selector, old)
         elif wanted and any(
-            not wanted.matches(pod.metadata.labels) for pod in self.context.facts.owners.get(owner, ())
+            not wanted.matches(pod.metadata.labels) for pod in self.context.facts.pods_by_owner.get(owner, ())
         ):
             yield updates.immutable_selector(selector)
 
@@ -139,7 +139,7 @@ class _DeployedObjects:
         """Yield errors if the pods or claims of a StatefulSet were created from other claim templates."""
         at = ("spec", "volumeClaimTemplates")
         names = {template.metadata.name for template in templates}
-        for pod in self.context.facts.owners.get(owner, ())[:1]:
+        for pod in self.context.facts.pods_by_owner.get(owner, ())[:1]:
             claims = {
                 v.name: v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim
             }
@@ -158,7 +158,7 @@ class _DeployedObjects:
         """
         stateful_set = self.stateful_sets.get(owner[1:])
         since = (stateful_set.metadata.creation_timestamp or "") if stateful_set else ""
-        for pod in self.context.facts.owners.get(owner, ()) if since else ():
+        for pod in self.context.facts.pods_by_owner.get(owner, ()) if since else ():
             claim = self.claims.get((owner.namespace, f"{template_name}-{pod.metadata.name}"))
             if claim is not None and (claim.metadata.creation_timestamp or "") >= since:
                 yield claim

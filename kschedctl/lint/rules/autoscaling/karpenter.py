@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from kschedctl.api.objects import SelectorRequirement
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.lint.analysis.node_requirements import Conditions, Values, alternatives, equal
-from kschedctl.lint.analysis.placement import pod_terms
+from kschedctl.lint.analysis.node_requirements import AllowedValues, Conditions, list_alternatives, to_requirements
+from kschedctl.lint.analysis.placement import iter_pod_terms
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
@@ -40,8 +40,10 @@ _STRICT_OPERATORS = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
 
 def find_contradictory_requirements(context: LintContext) -> Iterator[Problem]:
     """Find NodePools whose requirements and labels no instance type can meet together."""
-    for subject, pool in context.linted(WrittenNodePool):
-        asked = Conditions().also(equal(pool.labels)).also(map(_use_strict_operator, pool.requirements))
+    for subject, pool in context.list_linted(WrittenNodePool):
+        asked = (
+            Conditions().restrict(to_requirements(pool.labels)).restrict(map(_use_strict_operator, pool.requirements))
+        )
         for key in asked.conflicts:
             yield subject.problem(REQUIREMENTS, f"no value of {key} meets all requirements and labels of the pool")
 
@@ -68,7 +70,7 @@ def _use_strict_operator(requirement: SelectorRequirement) -> SelectorRequiremen
 
 def find_too_few_values(context: LintContext) -> Iterator[Problem]:
     """Find requirements with fewer values, or instance types with fewer values, than minValues asks for."""
-    for subject, pool in context.linted(WrittenNodePool):
+    for subject, pool in context.list_linted(WrittenNodePool):
         too_few = False
         for at, requirement in enumerate(pool.spec.template.spec.requirements):
             if (
@@ -83,8 +85,8 @@ def find_too_few_values(context: LintContext) -> Iterator[Problem]:
                 yield subject.problem((*REQUIREMENTS, at, "minValues"), message)
                 too_few = True
         if context.pool_types and not too_few:
-            for few in context.pool_types.of(subject.name, pool).too_few():
-                message = f"minValues {few.wanted} of {few.key}, but the instance types left have {few.values}"
+            for few in context.pool_types.find_types(subject.name, pool).iter_few_values():
+                message = f"minValues {few.min_values} of {few.key}, but the instance types left have {few.value_count}"
                 yield subject.problem(REQUIREMENTS, message)
 
 
@@ -102,7 +104,7 @@ KP_MIN_VALUES = Rule(
 
 def find_pools_without_disruption(context: LintContext) -> Iterator[Problem]:
     """Find NodePools with a budget that always forbids every disruption."""
-    for subject, pool in context.linted(WrittenNodePool):
+    for subject, pool in context.list_linted(WrittenNodePool):
         for at, budget in enumerate(pool.spec.disruption.budgets):
             if str(budget.nodes) in NO_NODES and not budget.schedule and not budget.reasons:
                 yield subject.problem(
@@ -142,9 +144,9 @@ KP_DO_NOT_DISRUPT = Rule(
 
 def find_alternative_terms(context: LintContext) -> Iterator[Problem]:
     """Find pods with several required node affinity terms and preferences, if the cluster has NodePools."""
-    has_pools = context.linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
+    has_pools = context.list_linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
     for workload in context.workloads if has_pools else ():
-        count = len(alternatives(workload.spec))
+        count = len(list_alternatives(workload.spec))
         preferred = workload.spec.affinity and workload.spec.affinity.node_affinity
         if count > 1 and preferred and preferred.preferred_during_scheduling_ignored_during_execution:
             yield workload.problem(
@@ -170,17 +172,17 @@ def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]
 
     Without a list of instance types, only EC2's types and families are judged, by their names.
     """
-    pools = context.linted(WrittenNodePool)
+    pools = context.list_linted(WrittenNodePool)
     sold = context.pool_types if pools else None
     if sold is None:
         yield from _find_excluded_type_names(pools)
         return
     for subject, pool in pools:
-        types = sold.of(subject.name, pool)
-        if not types.number:
-            without = types.in_the_way()
+        types = sold.find_types(subject.name, pool)
+        if not types.matching:
+            without = types.find_blocking_labels()
             hint = f"; without {' or '.join(without)} some would" if without else ""
-            message = f"none of {counted(types.all, 'instance type')} meets all requirements of the pool{hint}"
+            message = f"none of {counted(types.total, 'instance type')} meets all requirements of the pool{hint}"
             yield subject.problem(REQUIREMENTS, message)
 
 
@@ -199,15 +201,17 @@ KP_NO_TYPE = Rule(
 def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
     """Find NodePools that name EC2 types or families that their other requirements exclude."""
     for subject, pool in pools:
-        asked = Conditions().also(equal(pool.labels)).also(map(_use_strict_operator, pool.requirements))
-        names = asked.by_key.get(INSTANCE_TYPE, Values()).allowed
-        families = asked.by_key.get(f"{EC2}/instance-family", Values()).allowed
+        asked = (
+            Conditions().restrict(to_requirements(pool.labels)).restrict(map(_use_strict_operator, pool.requirements))
+        )
+        names = asked.by_key.get(INSTANCE_TYPE, AllowedValues()).allowed
+        families = asked.by_key.get(f"{EC2}/instance-family", AllowedValues()).allowed
         described = [{INSTANCE_TYPE: name, **_parse_family_labels(name.partition(".")[0])} for name in names or ()] or [
             _parse_family_labels(family) for family in families or ()
         ]
         if (
             described
-            and not any(asked.also(equal(labels)).conflicts == [] for labels in described)
+            and not any(asked.restrict(to_requirements(labels)).conflicts == [] for labels in described)
             and not asked.conflicts
         ):
             what = ", ".join(sorted(names or families or ()))
@@ -226,17 +230,19 @@ def _parse_family_labels(family: str) -> dict[str, str]:
 
 def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
     """Find NodePool limits that are smaller than the smallest node of the pool."""
-    for subject, pool in context.linted(WrittenNodePool):
-        asked = Conditions().also(equal(pool.labels)).also(map(_use_strict_operator, pool.requirements))
+    for subject, pool in context.list_linted(WrittenNodePool):
+        asked = (
+            Conditions().restrict(to_requirements(pool.labels)).restrict(map(_use_strict_operator, pool.requirements))
+        )
         for name, limit in (pool.spec.limits or {}).items():
             smallest = SMALLEST_NODE.get(name)
             if smallest is None or not (amount := _parse_positive_quantity(limit)):
                 continue
             key, factor = _SIZE_LABELS.get(name, ("", 0))
-            sizes = asked.by_key.get(key, Values())
+            sizes = asked.by_key.get(key, AllowedValues())
             least = max(parse(smallest), parse(str(factor * _find_smallest_size(sizes))))
             if context.pool_types:
-                least = max(least, context.pool_types.of(subject.name, pool).smallest(name))
+                least = max(least, context.pool_types.find_types(subject.name, pool).get_smallest_capacity(name))
             if amount < least:
                 message = f"limit {limit} of {name}: a node of the pool has at least {least}"
                 yield subject.problem(("spec", "limits", name), message)
@@ -262,15 +268,15 @@ def _parse_positive_quantity(limit: object) -> Quantity | None:
     return amount if amount.mantissa > 0 else None
 
 
-def _find_smallest_size(sizes: Values) -> int:
+def _find_smallest_size(sizes: AllowedValues) -> int:
     """Return the smallest size that the conditions allow, or 0 if they set no lower bound."""
-    allowed = [int(value) for value in sizes.allowed or () if value.isdecimal() and sizes.accepts(value)]
+    allowed = [int(value) for value in sizes.allowed or () if value.isdecimal() and sizes.is_in_bounds(value)]
     return min(allowed) if allowed else (sizes.above or -1) + 1
 
 
 def find_shadowed_pools(context: LintContext) -> Iterator[Problem]:
     """Find NodePools that are never used since a pool of more weight takes all their pods."""
-    pools = context.linted(WrittenNodePool)
+    pools = context.list_linted(WrittenNodePool)
     for subject, pool in pools:
         for heavier, other in pools:
             if (other.spec.weight or 0) > (pool.spec.weight or 0) and _covers_pool(other, pool):
@@ -304,8 +310,8 @@ def _covers_pool(other: WrittenNodePool, pool: WrittenNodePool) -> bool:
 
 def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
     """Find startup taints that no DaemonSet tolerates, so that no DaemonSet can remove them."""
-    pools = context.linted(WrittenNodePool)
-    if not pools or context.cluster is None or not context.all_known("DaemonSet"):
+    pools = context.list_linted(WrittenNodePool)
+    if not pools or context.cluster is None or not context.are_all_read("DaemonSet"):
         return
     tolerations = [workload.spec.tolerations for workload in context.workloads if workload.kind == "DaemonSet"]
     tolerations += [daemon_set.spec.template.spec.tolerations for daemon_set in context.cluster.daemon_sets]
@@ -330,7 +336,7 @@ KP_STARTUP_TAINT = Rule(
 
 def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
     """Find preferences by hostname for which Karpenter would launch one node per pod."""
-    has_pools = context.linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
+    has_pools = context.list_linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
     for workload in context.workloads if has_pools else ():
         if workload.at_most > 1:
             for path in _iter_soft_host_spreads(workload):
@@ -351,7 +357,7 @@ KP_NODE_EACH = Rule(
 
 def _iter_soft_host_spreads(workload: Workload) -> Iterator[Path]:
     """Yield the paths of preferred terms and soft constraints that keep a workload's pods on different nodes."""
-    for path, term in pod_terms(workload):
+    for path, term in iter_pod_terms(workload):
         selector = compiled(term.label_selector)
         apart = path[1] == "podAntiAffinity" and PREFERRED in path and term.topology_key == HOSTNAME
         if apart and selector is not None and workload.selected_by(selector):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
-from kschedctl.lint.analysis.node_requirements import Conditions, alternatives, equal
+from kschedctl.lint.analysis.node_requirements import Conditions, list_alternatives, to_requirements
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
@@ -31,14 +31,14 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
 
     DaemonSets are left out, as they run on the nodes that exist, and so are workloads that present nodes suit.
     """
-    pools = context.linted(WrittenNodePool)
+    pools = context.list_linted(WrittenNodePool)
     of_pools = {key for _, pool in pools for key in (*pool.labels, *(r.key for r in pool.requirements))}
     for workload in context.workloads if pools else ():
-        asked = {key for way in alternatives(workload.spec) for key in way.conditions.by_key}
+        asked = {key for way in list_alternatives(workload.spec) for key in way.conditions.by_key}
         wants_pool = any(key in of_pools or key.startswith(_KARPENTER_PREFIXES) for key in asked)
         if not wants_pool or workload.kind == "DaemonSet":  # other nodes may do; of a DaemonSet, those that it finds
             continue
-        if context.cluster is not None and context.facts.eligible(workload).any():
+        if context.cluster is not None and context.facts.get_eligible_nodes(workload).any():
             continue
         if not any(_can_pool_serve(pool, workload) for _, pool in pools):
             names = ", ".join(subject.name for subject, _ in pools)
@@ -67,15 +67,15 @@ def _can_pool_serve(pool: WrittenNodePool, workload: Workload) -> bool:
     if find_untolerated(taints, workload.spec.tolerations, HARD_EFFECTS) is not None:
         return False
     own = {*labels, *(requirement.key for requirement in declared)}
-    base = Conditions().also(equal(labels)).also(declared)
-    return any(_can_pool_meet(base, way.conditions, own) for way in alternatives(workload.spec))
+    base = Conditions().restrict(to_requirements(labels)).restrict(declared)
+    return any(_can_pool_meet(base, way.conditions, own) for way in list_alternatives(workload.spec))
 
 
 def _can_pool_meet(pool: Conditions, conditions: Conditions, declared_keys: set[str]) -> bool:
     """Return whether a node of the pool can meet the conditions."""
     for key, values in conditions.by_key.items():
         if key not in declared_keys and not any(domain in key for domain in WELL_KNOWN_DOMAINS):
-            if values.must_exist or values.present:
+            if values.requires_label or values.present:
                 return False
             continue
         offered = pool.by_key.get(key)
@@ -84,7 +84,7 @@ def _can_pool_meet(pool: Conditions, conditions: Conditions, declared_keys: set[
         both = [v.allowed for v in (offered, values) if v.allowed is not None]
         left = frozenset.intersection(*both) - offered.excluded - values.excluded if both else None
         if values.present is False or (
-            left is not None and not any(offered.accepts(v) and values.accepts(v) for v in left)
+            left is not None and not any(offered.is_in_bounds(v) and values.is_in_bounds(v) for v in left)
         ):
             return False
     return True

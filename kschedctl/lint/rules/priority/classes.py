@@ -21,7 +21,7 @@ PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
 def find_values_over_1e9(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with a value above 1,000,000,000, apart from the system's own."""
-    for subject, linted in context.linted(PriorityClass):
+    for subject, linted in context.list_linted(PriorityClass):
         if linted.value > HIGHEST_USER_DEFINABLE and not linted.metadata.name.startswith(RESERVED_PREFIX):
             yield subject.problem(("value",), f"{linted.value:,} is above 1,000,000,000")
 
@@ -40,7 +40,7 @@ PC_VALUE_OVER_1E9 = Rule(
 def find_reserved_names(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with a system- name that are not the system's own."""
     system = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
-    for subject, linted in context.linted(PriorityClass):
+    for subject, linted in context.list_linted(PriorityClass):
         name = linted.metadata.name
         if name.startswith(RESERVED_PREFIX) and ((name, linted.value) not in system or linted.global_default):
             yield subject.problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
@@ -59,9 +59,9 @@ PC_SYSTEM_PREFIX = Rule(
 
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses that are the global default although another one is, too."""
-    defaults = [known for known in context.known_items(PriorityClass) if known.value.global_default]
-    for subject, linted in context.linted(PriorityClass):
-        beside = context.beside(subject, defaults) if linted.global_default else []
+    defaults = [known for known in context.list_all_items(PriorityClass) if known.value.global_default]
+    for subject, linted in context.list_linted(PriorityClass):
+        beside = context.list_coexisting(subject, defaults) if linted.global_default else []
         names = sorted({c.metadata.name for c in beside})
         if len(names) > 1:
             wins = min(beside, key=lambda c: c.value).metadata.name
@@ -82,9 +82,9 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
 
 def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     """Find global defaults whose value no other class exceeds."""
-    classes = [i for i in context.known_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
-    for subject, linted in context.linted(PriorityClass):
-        beside = context.beside(subject, classes) if linted.global_default else []
+    classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
+    for subject, linted in context.list_linted(PriorityClass):
+        beside = context.list_coexisting(subject, classes) if linted.global_default else []
         others = [c.value for c in beside if not c.global_default]
         placeholders = linted.value <= 0 and all(value < 0 for value in others)  # pods that only keep room
         if others and linted.value >= max(others) and not placeholders:
@@ -108,9 +108,9 @@ PC_GLOBAL_DEFAULT_HIGH = Rule(
 def find_duplicate_values(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with the same value as another class, each pair once."""
     by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
-    for known in context.known_items(PriorityClass):
+    for known in context.list_all_items(PriorityClass):
         by_value.setdefault(known.value.value, []).append(known)
-    for subject, linted in context.linted(PriorityClass):
+    for subject, linted in context.list_linted(PriorityClass):
         same = [known for known in by_value[linted.value] if context.variants.together(subject, known.subject)]
         others = sorted({known.subject.name for known in same} - {subject.name})
         reported = any(known.subject.place and known.subject.name < subject.name for known in same)
@@ -135,7 +135,7 @@ def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
 
     A cluster in which no class has a description has none, as snapshots may leave descriptions out.
     """
-    classes = context.linted(PriorityClass)
+    classes = context.list_linted(PriorityClass)
     recorded = any(subject.document or linted.description for subject, linted in classes)
     for subject, linted in classes if recorded else ():
         if not linted.description and not linted.metadata.name.startswith(RESERVED_PREFIX):
@@ -156,7 +156,7 @@ PC_NO_DESCRIPTION = Rule(
 
 def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Problem]:
     """Find classes with preemptionPolicy Never whose name or description suggests preemption."""
-    for subject, linted in context.linted(PriorityClass):
+    for subject, linted in context.list_linted(PriorityClass):
         text = f"{linted.metadata.name} {linted.description}".lower()
         words = [word for word in PREEMPTING_WORDS if word in text and not any(no + word in text for no in _NEGATIONS)]
         if linted.preemption_policy == "Never" and words:

@@ -11,9 +11,9 @@ from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.api.validation.resources import validate_container_resource_name
-from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
 from kschedctl.lint.objects.amounts import asked_amounts
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
@@ -37,12 +37,12 @@ def find_missing_requests(workload: Workload) -> Iterator[Problem]:
 RQ_MISSING = Rule(
     "rq-missing",
     WARNING,
-    each_workload(find_missing_requests),
+    for_each_workload(find_missing_requests),
     summary="Container, or sidecar, without cpu or memory requests",
     why=_WHY_REQUESTS,
     fix="Set resources.requests for cpu and memory",
     source=doc.REQUESTS,
-    once_an_object=True,
+    once_per_object=True,
 )
 
 
@@ -55,12 +55,12 @@ def find_missing_requests_of_jobs(workload: Workload) -> Iterator[Problem]:
 RQ_MISSING_IN_JOBS = Rule(
     "rq-missing-in-jobs",
     NOTE,
-    each_workload(find_missing_requests_of_jobs),
+    for_each_workload(find_missing_requests_of_jobs),
     summary="Container of a Job or bare pod without cpu or memory requests",
     why=_WHY_REQUESTS,
     fix="Set resources.requests for cpu and memory",
     source=doc.REQUESTS,
-    once=True,
+    once_per_namespace=True,
     profile=RuleProfile.STRICT,
 )
 
@@ -101,7 +101,7 @@ def find_invalid_resource_names(workload: Workload) -> Iterator[Problem]:
 RQ_UNKNOWN_RESOURCE = Rule(
     "rq-unknown-resource",
     ERROR,
-    each_workload(find_invalid_resource_names),
+    for_each_workload(find_invalid_resource_names),
     summary="Request for a resource name that containers may not use",
     why="The API server refuses containers with such names; the scheduler would ignore them.",
     fix="Write the full name, such as nvidia.com/gpu",
@@ -121,13 +121,13 @@ def find_missing_disk_requests(workload: Workload) -> Iterator[Problem]:
 RQ_EPHEMERAL_MISSING = Rule(
     "rq-ephemeral-missing",
     NOTE,
-    each_workload(find_missing_disk_requests),
+    for_each_workload(find_missing_disk_requests),
     summary="emptyDir without a request for ephemeral-storage",
     why="The disk is not reserved: when the node runs short, the kubelet evicts pods.",
     fix="Request ephemeral-storage",
     source=f"{doc.REQUESTS}#local-ephemeral-storage",
     profile=RuleProfile.STRICT,
-    once=True,
+    once_per_namespace=True,
 )
 
 
@@ -160,7 +160,7 @@ def find_absurd_amounts(workload: Workload) -> Iterator[Problem]:
 RQ_ABSURD = Rule(
     "rq-absurd",
     WARNING,
-    each_workload(find_absurd_amounts),
+    for_each_workload(find_absurd_amounts),
     summary="A quantity whose unit looks wrong",
     why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
     "that size lets nothing start. 500 of cpu are cores, which no node has.",
@@ -216,7 +216,7 @@ def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
 RQ_DECIDED_BY_INIT = Rule(
     "rq-decided-by-init",
     WARNING,
-    each_workload(find_oversized_init_containers),
+    for_each_workload(find_oversized_init_containers),
     summary="An init container that requests many times what the pod needs afterwards",
     why="The scheduler reserves the larger of the two for the whole life of the pod: most of it lies idle, and few "
     "nodes, or none, have the room.",
@@ -245,7 +245,7 @@ def find_misspelt_resources(workload: Workload) -> Iterator[Problem]:
     for at, asked in asked_amounts(workload):
         for name in asked:
             known = name in _DEVICE_RESOURCES or "/" not in name
-            meant = "" if known else _WITHOUT_DOMAIN.get(name) or one_meant(name, _DEVICE_RESOURCES)
+            meant = "" if known else _WITHOUT_DOMAIN.get(name) or find_similar_name(name, _DEVICE_RESOURCES)
             if meant:
                 yield workload.problem((*at, name), f"no node offers {name}", f"Write {meant}")
 
@@ -253,7 +253,7 @@ def find_misspelt_resources(workload: Workload) -> Iterator[Problem]:
 RQ_MISSPELT = Rule(
     "rq-misspelt",
     WARNING,
-    each_workload(find_misspelt_resources),
+    for_each_workload(find_misspelt_resources),
     summary="A resource name that looks like a misspelt device plugin resource",
     why="No node offers it: the pods stay Pending (Insufficient).",
     fix="Correct the name",

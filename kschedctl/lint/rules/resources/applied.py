@@ -31,9 +31,9 @@ PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})
 def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose pods the cluster's API server would not create."""
     cluster = context.cluster
-    if cluster is None or context.own:
+    if cluster is None or context.is_self_described:
         return
-    context.all_known(*_iter_unreadable_kinds(cluster))
+    context.are_all_read(*_iter_unreadable_kinds(cluster))
     applied = _AdmissionReplay(context, cluster)
     for workload in context.workloads:
         if workload.subject.kind in TEMPLATES and workload.subject.document and (why := applied.create_pods(workload)):
@@ -82,7 +82,9 @@ class _AdmissionReplay:
         metadata.pop("name", None)
         manifest = {"kind": "Pod", "metadata": metadata, "spec": spec}
         namespace_quotas = tuple(self.cluster.in_namespace("resource_quotas", namespace))
-        quotas = () if self.context.facts.rows_of(workload) else self.remaining_quotas.get(namespace, namespace_quotas)
+        quotas = (
+            () if self.context.facts.list_pod_rows(workload) else self.remaining_quotas.get(namespace, namespace_quotas)
+        )
         outcomes_of_pod = self._replay_admission(manifest, namespace, quotas)
         created = next((admission.object for admission in outcomes_of_pod if admission.object is not None), None)
         if created is None:

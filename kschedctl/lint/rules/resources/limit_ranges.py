@@ -39,7 +39,7 @@ class _RequiredAmount(NamedTuple):
 
 def find_contradictory_limit_ranges(context: LintContext) -> Iterator[Problem]:
     """Find LimitRanges whose minimum or default is above a maximum or a quota of the namespace."""
-    for subject, limit_range in context.linted(LimitRange):
+    for subject, limit_range in context.list_linted(LimitRange):
         for at, item in enumerate(limit_range.spec.limits):
             for field, required in _iter_required_amounts(subject, item):
                 why = _describe_lower_maximum(context, required, defaults=field != "min") or _describe_lower_quota(
@@ -83,8 +83,8 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount, *, 
     Pass ``defaults`` for default amounts, which the API server itself compares with the maximum of their own item.
     """
     subject, item = required.subject, required.item
-    for other, limit_range in context.linted(LimitRange):
-        if other is not subject and not context.in_one_namespace(other, subject):
+    for other, limit_range in context.list_linted(LimitRange):
+        if other is not subject and not context.are_in_same_namespace(other, subject):
             continue
         for limit in limit_range.spec.limits:
             most = readable(limit.max).get(required.name) if limit.type in CONTAINING_TYPES.get(item.type, ()) else None
@@ -97,9 +97,9 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount, *, 
 
 def _describe_lower_quota(context: LintContext, required: _RequiredAmount) -> str:
     """Return which quota of the namespace has less than the amount in total, or ""."""
-    for other, quota in context.linted(ResourceQuota):
+    for other, quota in context.list_linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
-        if scoped or not context.in_one_namespace(other, required.subject):
+        if scoped or not context.are_in_same_namespace(other, required.subject):
             continue
         for resource, hard in readable(quota.spec.hard).items():
             if resource in required.quota_resources and hard < required.amount:

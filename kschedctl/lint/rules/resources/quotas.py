@@ -38,7 +38,7 @@ from kschedctl.text.counts import agreeing, counted
 
 def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
     """Find containers without a request or limit that a quota of their namespace requires."""
-    for subject, quota in context.linted(ResourceQuota):
+    for subject, quota in context.list_linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
         demanded = [name for name in quota.spec.hard if name in DEMANDED]
         for workload in () if scoped or not demanded else _iter_namespace_workloads(context, subject):
@@ -80,8 +80,8 @@ def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[
 
 def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
     """Yield the linted workloads in the namespace of an object."""
-    for workload in context.by_namespace.get(subject.namespace or "default", ()):
-        if context.in_one_namespace(subject, workload.subject):
+    for workload in context.workloads_by_namespace.get(subject.namespace or "default", ()):
+        if context.are_in_same_namespace(subject, workload.subject):
             yield workload
 
 
@@ -101,7 +101,7 @@ ITEM_FIELDS = ("min", "max", "default", "default_request", "max_limit_request_ra
 
 def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
     """Find quotas that are smaller than what the workloads of their namespace request."""
-    for subject, quota in context.linted(ResourceQuota):
+    for subject, quota in context.list_linted(ResourceQuota):
         if quota.spec.scopes or quota.spec.scope_selector.match_expressions:
             continue
         workloads = [w for w in _iter_namespace_workloads(context, subject) if w.replicas and not w.owned]
@@ -131,12 +131,12 @@ RQ_QUOTA_EXCEEDED = Rule(
 def _describe_object_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
     """Return how the objects of a kind or the claims for storage exceed a quota, or ""."""
     kind = _COUNTED_KINDS.get(name.removeprefix("count/"), "")
-    there = [s for s in context.subjects if s.kind == kind and context.in_one_namespace(subject, s)]
+    there = [s for s in context.subjects if s.kind == kind and context.are_in_same_namespace(subject, s)]
     if hard < parse(len(there)):
         return f"there {agreeing(len(there), 'is', 'are')} {counted(len(there), 'object')} of kind {kind}"
     if name != "requests.storage":
         return ""
-    claims = [c for s, c in context.linted(PersistentVolumeClaim) if context.in_one_namespace(subject, s)]
+    claims = [c for s, c in context.list_linted(PersistentVolumeClaim) if context.are_in_same_namespace(subject, s)]
     sizes = (readable(claim.spec.resources.requests).get("storage") for claim in claims)
     asked = _add_up(size for size in sizes if size is not None)
     return f"the claims ask for {_format_amount(asked)}" if hard < asked else ""
@@ -214,17 +214,17 @@ def _default_requests_to_limits(container: Container) -> Container:
 
 def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
     """Yield each LimitRange in the namespace of an object, with each of its items."""
-    for limit_range, limits in context.linted(LimitRange):
-        if context.in_one_namespace(limit_range, subject):
+    for limit_range, limits in context.list_linted(LimitRange):
+        if context.are_in_same_namespace(limit_range, subject):
             yield from ((limit_range, _to_stored_item(item)) for item in limits.spec.limits)
 
 
 def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
     """Find requests, limits and claims that a LimitRange of their namespace does not admit."""
-    for workload in context.workloads if context.linted(LimitRange) else ():
+    for workload in context.workloads if context.list_linted(LimitRange) else ():
         limits = list(_iter_limit_range_items(context, workload.subject))
         yield from _find_limit_range_breaches(workload, limits)
-    for subject, claim in context.linted(PersistentVolumeClaim):
+    for subject, claim in context.list_linted(PersistentVolumeClaim):
         for by, item in _iter_limit_range_items(context, subject):
             asked = readable(claim.spec.resources.requests)
             for refusal in claim_breaches(item, asked) if item.type == "PersistentVolumeClaim" else ():

@@ -8,8 +8,8 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, format_amount
-from kschedctl.lint.analysis.facts import OF_NODES, ClusterFacts, Placed, holds, placed_now
-from kschedctl.lint.analysis.placement import host_ports, pod_terms
+from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts, PlacementResult, has_room, place_now
+from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -27,14 +27,14 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose requests no eligible node can satisfy, even without movable pods."""
     facts = context.facts
     for workload in context.workloads:
-        eligible = facts.eligible(workload)
-        unknown = facts.unknown_resources(workload)
-        requests = facts.requests(workload)
-        if not eligible.any() or (eligible & facts.room(workload)).any():
+        eligible = facts.get_eligible_nodes(workload)
+        unknown = facts.list_unoffered_resources(workload)
+        requests = facts.get_requests(workload)
+        if not eligible.any() or (eligible & facts.get_nodes_with_room(workload)).any():
             continue
-        fits = eligible & holds(facts.view.allocatable, requests)
-        if (unknown or not fits.any() or _is_full_of_fixed_pods(context, requests, fits)) and facts.never(
-            workload, (NodeResourcesFit, *OF_NODES)
+        fits = eligible & has_room(facts.view.allocatable, requests)
+        if (unknown or not fits.any() or _is_full_of_fixed_pods(context, requests, fits)) and facts.can_never_schedule(
+            workload, (NodeResourcesFit, *NODE_PLUGINS)
         ):
             what = (
                 f"no node offers {', '.join(unknown)}" if unknown else _describe_shortage(context, requests, eligible)
@@ -56,11 +56,11 @@ RQ_LARGER_THAN_ANY_NODE = Rule(
 
 def _is_full_of_fixed_pods(context: LintContext, requests: Amounts, candidates: Bools) -> bool:
     """Return whether DaemonSet and static pods leave no room for the requests on any of the nodes."""
-    bare = context.facts.bare.view
+    bare = context.facts.scheduler_with_fixed_pods.view
     columns = [bare.resources[name] for name in context.facts.view.resources if name in bare.resources]
     ours = [context.facts.view.resources[name] for name in context.facts.view.resources if name in bare.resources]
     free = (bare.allocatable - bare.requested)[:, columns]
-    return not (candidates & holds(free, requests[ours])).any()
+    return not (candidates & has_room(free, requests[ours])).any()
 
 
 def _describe_shortage(context: LintContext, requests: Amounts, eligible: Bools) -> str:
@@ -83,15 +83,17 @@ def find_fragmented_room(context: LintContext) -> Iterator[Problem]:
     """Find workloads that lack pods although enough is free in total, but not on one node."""
     facts = context.facts
     for workload in context.workloads:
-        eligible = facts.eligible(workload)
-        waits = len(facts.rows_of(workload)) < workload.at_least
-        if not waits or not eligible.any() or (eligible & facts.room(workload)).any():
+        eligible = facts.get_eligible_nodes(workload)
+        waits = len(facts.list_pod_rows(workload)) < workload.at_least
+        if not waits or not eligible.any() or (eligible & facts.get_nodes_with_room(workload)).any():
             continue
-        requests, free = facts.requests(workload), np.maximum(facts.free[eligible], 0)
-        possible = holds(facts.view.allocatable[eligible], requests).any() and not facts.unknown_resources(workload)
+        requests, free = facts.get_requests(workload), np.maximum(facts.free_amounts[eligible], 0)
+        possible = has_room(facts.view.allocatable[eligible], requests).any() and not facts.list_unoffered_resources(
+            workload
+        )
         if not possible or (free.sum(axis=0) < requests).any():
             continue
-        if facts.refused(workload, NodeResourcesFit)[eligible].all():
+        if facts.get_rejected_nodes(workload, NodeResourcesFit)[eligible].all():
             short = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
             message = f"{', '.join(short) or 'what it asks for'} is free in total, but on no single node"
             yield workload.problem(("containers",), message)
@@ -115,17 +117,16 @@ def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.kind != "DaemonSet":
             continue
-        wanted, there = facts.requests(workload), np.zeros(len(facts), np.bool_)
-        there[facts.rows_of(workload)] = True
+        wanted, there = facts.get_requests(workload), np.zeros(len(facts), np.bool_)
+        there[facts.list_pod_rows(workload)] = True
         if workload.subject.document:
             there[:] = False
-        room = facts.free + _sum_own_requests(context, workload)
-        full = facts.eligible(workload) & ~there & ~holds(room, wanted)
+        room = facts.free_amounts + _sum_own_requests(context, workload)
+        full = facts.get_eligible_nodes(workload) & ~there & ~has_room(room, wanted)
         if full.any():
-            message = (
-                f"no room for it on {full.sum():,} of {counted(facts.eligible(workload).sum(), 'node')} unless it "
-                f"evicts others: {facts.names(full)}"
-            )
+            nodes = counted(facts.get_eligible_nodes(workload).sum(), "node")
+            names = facts.format_node_names(full)
+            message = f"no room for it on {full.sum():,} of {nodes} unless it evicts others: {names}"
             yield workload.problem(("containers",), message)
 
 
@@ -144,8 +145,8 @@ RQ_DAEMONSET_OVERHEAD = Rule(
 def _sum_own_requests(context: LintContext, workload: Workload) -> Amounts:
     """Return (N, R) what the workload's pods request on each node."""
     view = context.facts.view
-    held = np.zeros_like(context.facts.free)
-    pods = context.facts.owners.get(workload.owner, ())
+    held = np.zeros_like(context.facts.free_amounts)
+    pods = context.facts.pods_by_owner.get(workload.owner, ())
     for pod in pods:
         if pod.spec.node_name in view.nodes.index:
             held[view.nodes.index[pod.spec.node_name]] += view.requests[view.pods.info[view.pods.index[pod.key]]]
@@ -154,7 +155,7 @@ def _sum_own_requests(context: LintContext, workload: Workload) -> Amounts:
 
 def find_nodes_at_pod_limit(context: LintContext) -> Iterator[Problem]:
     """Find nodes at their pod limit that have much cpu and memory left."""
-    view, free = context.facts.view, context.facts.free
+    view, free = context.facts.view, context.facts.free_amounts
     full = (free[:, view.resources[PODS]] <= 0) & (view.allocatable[:, view.resources[PODS]] > 0)
     for name in REQUIRED_RESOURCES:
         full &= free[:, view.resources[name]] > IDLE_SHARE * view.allocatable[:, view.resources[name]]
@@ -210,7 +211,7 @@ RQ_NO_ROOM_NOW = Rule(
 )
 
 
-def _describe_missing_room(wanted: int, placed_count: int, placed: Placed) -> str:
+def _describe_missing_room(wanted: int, placed_count: int, placed: PlacementResult) -> str:
     """Return how many replicas find room and what nodes lack: ``5 replicas, but only 3 find room now: 2 stay Pending
     (…)``.
     """
@@ -221,8 +222,8 @@ def _describe_missing_room(wanted: int, placed_count: int, placed: Placed) -> st
     replicas = (
         f"{counted(wanted, 'replica')}, but {f'only {placed_count:,}' if placed_count else 'none'} {find} room now"
     )
-    what = f"{stay} Pending{f' or {evict} others' if placed.evicts else ''}"
-    return f"{replicas}: {remaining:,} {what} (nodes that would do: {placed.lacking})"
+    what = f"{stay} Pending{f' or {evict} others' if placed.preempts else ''}"
+    return f"{replicas}: {remaining:,} {what} (nodes that would do: {placed.shortage})"
 
 
 def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Problem]:
@@ -230,7 +231,7 @@ def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Probl
     for workload, have, placed in _iter_workloads_without_room(context, lambda workload: workload.most or 0):
         if workload.at_least <= have + placed.number:
             message = f"the autoscaler may ask for {workload.most:,} replicas, but only {have + placed.number:,} find"
-            yield workload.problem((), f"{message} room now (nodes that would do: {placed.lacking})")
+            yield workload.problem((), f"{message} room now (nodes that would do: {placed.shortage})")
 
 
 RQ_HPA_BURST = Rule(
@@ -247,46 +248,50 @@ RQ_HPA_BURST = Rule(
 
 def _iter_workloads_without_room(
     context: LintContext, wanted: Callable[[Workload], int]
-) -> Iterator[tuple[Workload, int, Placed]]:
+) -> Iterator[tuple[Workload, int, PlacementResult]]:
     """Yield workloads without room for as many replicas as ``wanted`` returns.
 
     Yields the workload, its number of running pods, and the replay of the additional ones.
     """
     facts = context.facts
-    have = {workload: len(facts.rows_of(workload)) for workload in context.workloads if _is_countable(facts, workload)}
+    have = {
+        workload: len(facts.list_pod_rows(workload)) for workload in context.workloads if _is_countable(facts, workload)
+    }
     more = {workload: wanted(workload) - there for workload, there in have.items()}
     asked = {
         workload: count
         for workload, count in more.items()
         if count > 0 and not _fits_without_replay(facts, workload, count)
     }
-    for workload, placed in placed_now(facts, asked).items():
-        if placed.lacking and placed.number < asked[workload]:
+    for workload, placed in place_now(facts, asked).items():
+        if placed.shortage and placed.number < asked[workload]:
             yield workload, have[workload], placed
 
 
 def _is_countable(facts: ClusterFacts, workload: Workload) -> bool:
     """Return whether the workload's pods are long-running and its running pods can be counted."""
-    if workload.kind not in SERVING or workload.spec.scheduling_gates or not facts.eligible(workload).any():
+    if workload.kind not in SERVING or workload.spec.scheduling_gates or not facts.get_eligible_nodes(workload).any():
         return False
     name = workload.subject.name
-    return bool(workload.subject.namespace) or not any(o.kind == workload.kind and o.name == name for o in facts.owners)
+    return bool(workload.subject.namespace) or not any(
+        o.kind == workload.kind and o.name == name for o in facts.pods_by_owner
+    )
 
 
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
     """Return whether so many more pods surely fit, as only requests restrict them."""
     spec = workload.spec
-    ports = spec.host_network or any(host_ports(workload))
-    if ports or spec.topology_spread_constraints or next(pod_terms(workload), None):
+    ports = spec.host_network or any(iter_host_ports(workload))
+    if ports or spec.topology_spread_constraints or next(iter_pod_terms(workload), None):
         return False
-    requests, eligible = facts.requests(workload), facts.eligible(workload)
+    requests, eligible = facts.get_requests(workload), facts.get_eligible_nodes(workload)
     asked = requests > 0
-    fits = (np.maximum(facts.free[eligible][:, asked], 0) // requests[asked]).min(axis=1).sum()
-    return not facts.unknown_resources(workload) and bool(fits >= count)
+    fits = (np.maximum(facts.free_amounts[eligible][:, asked], 0) // requests[asked]).min(axis=1).sum()
+    return not facts.list_unoffered_resources(workload) and bool(fits >= count)
 
 
 def _has_node_autoscaler(facts: ClusterFacts) -> bool:
     """Return whether a Cluster Autoscaler or Karpenter seems to run."""
-    if facts.has_label(KARPENTER_LABEL).any():
+    if facts.get_nodes_with_label(KARPENTER_LABEL).any():
         return True
-    return any(name in owner.name for owner in facts.owners for name in AUTOSCALER_NAMES)
+    return any(name in owner.name for owner in facts.pods_by_owner for name in AUTOSCALER_NAMES)

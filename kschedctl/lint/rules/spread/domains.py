@@ -11,8 +11,8 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import PodSpec, TopologySpreadConstraint
-from kschedctl.lint.analysis.facts import OF_NODES
-from kschedctl.lint.analysis.placement import HARD, spread_constraints
+from kschedctl.lint.analysis.facts import NODE_PLUGINS
+from kschedctl.lint.analysis.placement import HARD, iter_spread_constraints
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -43,29 +43,29 @@ class HardSpread(NamedTuple):
 def iter_hard_spreads(context: LintContext) -> Iterator[HardSpread]:
     """Yield the hard spread constraints that count their own workload's pods."""
     facts = context.facts
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if constraint.when_unsatisfiable != HARD or selector is None or not workload.selected_by(selector):
             continue
         keys = [c.topology_key for c in workload.spec.topology_spread_constraints if c.when_unsatisfiable == HARD]
-        labelled = np.logical_and.reduce([facts.has_label(key) for key in keys])
+        labelled = np.logical_and.reduce([facts.get_nodes_with_label(key) for key in keys])
         counted = labelled
         if constraint.node_affinity_policy != "Ignore":
-            counted = counted & facts.selected(workload)
+            counted = counted & facts.get_selected_nodes(workload)
         if constraint.node_taints_policy == "Honor":
-            counted = counted & facts.tolerated(workload)
-        yield HardSpread(workload, path, constraint, facts.eligible(workload) & labelled, counted)
+            counted = counted & facts.get_tolerated_nodes(workload)
+        yield HardSpread(workload, path, constraint, facts.get_eligible_nodes(workload) & labelled, counted)
 
 
 def find_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints whose topologyKey no eligible node has, proved by a replay."""
-    for workload, path, constraint in spread_constraints(context.workloads):
-        eligible = context.facts.eligible(workload)
-        lacking = eligible.any() and not (eligible & context.facts.has_label(constraint.topology_key)).any()
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
+        eligible = context.facts.get_eligible_nodes(workload)
+        lacking = eligible.any() and not (eligible & context.facts.get_nodes_with_label(constraint.topology_key)).any()
         if (
             constraint.when_unsatisfiable == HARD
             and lacking
-            and context.facts.never(workload, (PodTopologySpread, *OF_NODES))
+            and context.facts.can_never_schedule(workload, (PodTopologySpread, *NODE_PLUGINS))
         ):
             message = (
                 f"none of the {counted(eligible.sum(), 'node')} that it may use has the label {constraint.topology_key}"
@@ -87,14 +87,14 @@ TS_KEY_ON_NO_NODE = Rule(
 
 def find_keys_on_some_nodes(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints whose topologyKey some eligible nodes lack."""
-    for workload, path, constraint in spread_constraints(context.workloads):
-        eligible = context.facts.eligible(workload)
-        without = eligible & ~context.facts.has_label(constraint.topology_key)
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
+        eligible = context.facts.get_eligible_nodes(workload)
+        without = eligible & ~context.facts.get_nodes_with_label(constraint.topology_key)
         if without.any() and without.sum() < eligible.sum() and constraint.when_unsatisfiable == HARD:
             lack, are = agreeing(without.sum(), "lacks", "lack"), agreeing(without.sum(), "is", "are")
             message = (
                 f"{without.sum():,} of {counted(eligible.sum(), 'usable node')} {lack} the label and {are} skipped: "
-                f"{context.facts.names(without)}"
+                f"{context.facts.format_node_names(without)}"
             )
             yield workload.problem((*path, "topologyKey"), message)
 
@@ -114,7 +114,11 @@ TS_KEY_ON_SOME_NODES = Rule(
 def find_single_domains(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints over a single domain."""
     for spread in iter_hard_spreads(context):
-        if spread.workload.serving and spread.eligible.any() and context.facts.domains(spread.key, spread.counted) == 1:
+        if (
+            spread.workload.serving
+            and spread.eligible.any()
+            and context.facts.count_domains(spread.key, spread.counted) == 1
+        ):
             message = f"all usable nodes are in one {spread.key}: the constraint does nothing, losing it is an outage"
             yield spread.workload.problem((*spread.path, "topologyKey"), message)
 
@@ -139,7 +143,7 @@ def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
     """Find minDomains above the number of domains that leave replicas without a node, proved by a replay."""
     for spread in iter_hard_spreads(context):
         wanted, workload = spread.constraint.min_domains or 1, spread.workload
-        there = context.facts.domains(spread.key, spread.counted)
+        there = context.facts.count_domains(spread.key, spread.counted)
         fits = there * spread.constraint.max_skew
         if 0 < there < wanted and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
             message = (
@@ -167,7 +171,7 @@ def find_tainted_domains(context: LintContext) -> Iterator[Problem]:
     for spread in iter_hard_spreads(context):
         if spread.constraint.node_taints_policy == "Honor":
             continue
-        usable = spread.counted & context.facts.tolerated(spread.workload)
+        usable = spread.counted & context.facts.get_tolerated_nodes(spread.workload)
         yield from _find_unusable_domains(
             context, spread, usable, "taints or cordons keep it out of", "nodeTaintsPolicy"
         )
@@ -183,7 +187,7 @@ TS_TAINTED_DOMAINS = Rule(
     fix="Set nodeTaintsPolicy: Honor",
     source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
     needs_cluster=True,
-    advises=TAINTS_POLICY,
+    advised_field=TAINTS_POLICY,
 )
 
 
@@ -192,7 +196,7 @@ def find_domains_outside_affinity(context: LintContext) -> Iterator[Problem]:
     for spread in iter_hard_spreads(context):
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
-        usable = spread.counted & context.facts.selected(spread.workload)
+        usable = spread.counted & context.facts.get_selected_nodes(spread.workload)
         yield from _find_unusable_domains(
             context, spread, usable, "node affinity keeps it out of", "nodeAffinityPolicy"
         )
@@ -219,10 +223,10 @@ def _find_unusable_domains(
     Only maxSkew pods fit in each of the usable domains then.
     """
     facts, workload = context.facts, spread.workload
-    there, within = facts.domains(spread.key, spread.counted), facts.domains(spread.key, usable)
+    there, within = facts.count_domains(spread.key, spread.counted), facts.count_domains(spread.key, usable)
     fits = within * spread.constraint.max_skew
     if 0 < within < there and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
-        unusable = facts.domains_without(spread.key, spread.counted, usable)
+        unusable = facts.format_unusable_domains(spread.key, spread.counted, usable)
         message = (
             f"{why} {there - within} of {there} domains ({unusable}), which count as empty: at most {fits} of "
             f"{workload.at_most} replicas are scheduled"
@@ -240,9 +244,9 @@ def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
         count = min(workload.at_most, MAX_PLACED)
         if len(spreads) < 2 or not _are_domains_uneven(context, spreads, workload.at_most):
             continue
-        placed = context.facts.placeable(workload, count)
+        placed = context.facts.count_placeable(workload, count)
         alone = [replace(workload, spec=_with_constraints(workload, (s.constraint,))) for s in spreads]
-        if placed < count and all(context.facts.placeable(w, count) == count for w in alone):
+        if placed < count and all(context.facts.count_placeable(w, count) == count for w in alone):
             message = (
                 f"together the hard constraints leave room for {placed} of {workload.at_most} replicas, "
                 "each alone for all"
@@ -286,4 +290,4 @@ def _is_stuck_in_replay(context: LintContext, workload: Workload, fits: int) -> 
     """Return whether a replay places no more than ``fits`` replicas."""
     if fits >= MAX_PLACED:
         return False
-    return context.facts.placeable(workload, min(fits + 1, workload.at_most)) <= fits
+    return context.facts.count_placeable(workload, min(fits + 1, workload.at_most)) <= fits

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import PersistentVolume, StorageClass
-from kschedctl.lint.analysis.node_requirements import DEPRECATED
-from kschedctl.lint.analysis.placement import HARD, host_ports, node_label_keys, volume_label_keys, volume_node_terms
+from kschedctl.lint.analysis.node_requirements import DEPRECATED_LABELS
+from kschedctl.lint.analysis.placement import (
+    HARD,
+    get_volume_node_terms,
+    iter_host_ports,
+    iter_node_label_keys,
+    iter_volume_label_keys,
+)
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import replace_label
@@ -37,8 +43,8 @@ SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
     """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones."""
-    zones = context.facts.domains(ZONE, context.facts.has_label(ZONE))
-    for subject, storage_class in context.linted(StorageClass):
+    zones = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
+    for subject, storage_class in context.list_linted(StorageClass):
         immediate = storage_class.volume_binding_mode in (None, "Immediate")
         if immediate and zones > 1 and storage_class.provisioner in ZONAL_PROVISIONERS:
             message = f"volumes are made in any of {zones} zones before it is known where the pod can run"
@@ -59,9 +65,9 @@ VL_IMMEDIATE_MULTIZONE = Rule(
 
 def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
     """Find replicas that share a volume which one node or zone only can use."""
-    volumes = {pv.metadata.name: pv for pv in context.known(PersistentVolume)}
+    volumes = {pv.metadata.name: pv for pv in context.list_all(PersistentVolume)}
     for workload in context.workloads:
-        for i, claim in context.claims(workload):
+        for i, claim in context.iter_claims(workload):
             path: Path = ("volumes", i)
             modes = claim.spec.access_modes
             if workload.serving and modes and all(mode in SINGLE_NODE_MODES for mode in modes):
@@ -92,7 +98,7 @@ VL_RWO_WITH_HARD_SPREAD = Rule(
 
 def _is_in_one_zone(volume: PersistentVolume) -> bool:
     """Return whether the volume's node affinity allows exactly one zone per term."""
-    terms = volume_node_terms(volume)
+    terms = get_volume_node_terms(volume)
     return bool(terms) and all(
         any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
         for term in terms
@@ -103,13 +109,13 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
     """Find workloads with a host port and more replicas, or rollout pods, than usable nodes."""
     facts = context.facts
     for workload in context.workloads:
-        taken = next(host_ports(workload), None)
+        taken = next(iter_host_ports(workload), None)
         if taken is None or workload.kind not in SERVING:
             continue
-        rows = facts.eligible(workload).nonzero()[0]
+        rows = facts.get_eligible_nodes(workload).nonzero()[0]
         surge, unavailable = workload.surge()
         stuck = surge > 0 and not unavailable and workload.replicas == len(rows) and bool(workload.subject.document)
-        if len(rows) and (workload.at_most > len(rows) or stuck) and facts.full_after(workload, rows):
+        if len(rows) and (workload.at_most > len(rows) or stuck) and facts.is_full_after(workload, rows):
             left = workload.at_most - len(rows)
             what = f"{workload.at_most} replicas, but only {counted(len(rows), 'usable host')}, one replica each: "
             what += f"{left} stay{'s' * (left == 1)} Pending"
@@ -135,17 +141,17 @@ HP_HOSTPORT_OVER_NODES = Rule(
 def find_deprecated_labels(context: LintContext) -> Iterator[Problem]:
     """Find deprecated node labels in workloads and PersistentVolumes."""
     for workload in context.workloads:
-        for path, key in node_label_keys(workload):
-            if key in DEPRECATED:
-                successor = DEPRECATED[key]
+        for path, key in iter_node_label_keys(workload):
+            if key in DEPRECATED_LABELS:
+                successor = DEPRECATED_LABELS[key]
                 yield workload.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
             elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
                 message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
                 yield workload.problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
-    for subject, volume in context.linted(PersistentVolume):
-        for path, key in volume_label_keys(volume):
-            if key in DEPRECATED:
-                successor = DEPRECATED[key]
+    for subject, volume in context.list_linted(PersistentVolume):
+        for path, key in iter_volume_label_keys(volume):
+            if key in DEPRECATED_LABELS:
+                successor = DEPRECATED_LABELS[key]
                 yield subject.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.json_values import text_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
-from kschedctl.lint.analysis.placement import storage_class_names
+from kschedctl.lint.analysis.placement import iter_storage_class_names
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
@@ -17,10 +17,12 @@ from kschedctl.lint.rules.storage.attachment import SINGLE_NODE_MODES
 def find_missing_storage(context: LintContext) -> Iterator[Problem]:
     """Find names of claims and StorageClasses that do not exist in the cluster or the manifests."""
     yield from _find_missing_claims(context)
-    if context.all_known("StorageClass", "PersistentVolume"):
-        names = {known.metadata.name for known in context.known(StorageClass)}
-        names |= {known.spec.storage_class_name for known in context.known(PersistentVolume)}
-        for subject, path, name in storage_class_names(context.linted(PersistentVolumeClaim), context.workloads):
+    if context.are_all_read("StorageClass", "PersistentVolume"):
+        names = {known.metadata.name for known in context.list_all(StorageClass)}
+        names |= {known.spec.storage_class_name for known in context.list_all(PersistentVolume)}
+        for subject, path, name in iter_storage_class_names(
+            context.list_linted(PersistentVolumeClaim), context.workloads
+        ):
             if name and name not in names:
                 yield subject.problem(path, f'storageclass.storage.k8s.io "{name}" not found')
 
@@ -39,9 +41,9 @@ VL_MISSING = Rule(
 
 def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
     """Yield a problem for each volume of a workload whose claim does not exist."""
-    if not context.all_known("PersistentVolumeClaim"):
+    if not context.are_all_read("PersistentVolumeClaim"):
         return
-    there = {(c.metadata.namespace or "default", c.metadata.name) for c in context.known(PersistentVolumeClaim)}
+    there = {(c.metadata.namespace or "default", c.metadata.name) for c in context.list_all(PersistentVolumeClaim)}
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
             source = volume.persistent_volume_claim
@@ -54,7 +56,7 @@ def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]
     """Find workloads with one replica and a single-node volume whose update starts the new pod first."""
     for workload in context.workloads:
         surge, _ = workload.surge()
-        for i, claim in context.claims(workload) if workload.at_most == 1 and surge else ():
+        for i, claim in context.iter_claims(workload) if workload.at_most == 1 and surge else ():
             modes = claim.spec.access_modes
             if modes and all(mode in SINGLE_NODE_MODES for mode in modes):
                 users = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
@@ -87,7 +89,7 @@ def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem
     if context.cluster is not None:
         there |= {(s.metadata.namespace or "default", s.metadata.name) for s in context.cluster.services}
     known = {namespace for namespace, _ in there} if context.cluster is None else None
-    for workload in context.workloads if context.all_known("Service") else ():
+    for workload in context.workloads if context.are_all_read("Service") else ():
         name = text_at(workload.subject.document, "spec", "serviceName") if workload.kind == "StatefulSet" else ""
         seen = known is None or workload.namespace in known
         if name and seen and (workload.namespace, name) not in there:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.json_values import field_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
-from kschedctl.lint.analysis.placement import volume_node_terms
+from kschedctl.lint.analysis.placement import get_volume_node_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
@@ -25,8 +25,8 @@ _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.b
 
 def find_local_volumes_without_affinity(context: LintContext) -> Iterator[Problem]:
     """Find local volumes without node affinity, which the API server rejects."""
-    for subject, volume in context.linted(PersistentVolume):
-        if field_at(subject.document, "spec", "local") is not None and not volume_node_terms(volume):
+    for subject, volume in context.list_linted(PersistentVolume):
+        if field_at(subject.document, "spec", "local") is not None and not get_volume_node_terms(volume):
             message = "spec.nodeAffinity: Required value: Local volume requires node affinity"
             yield subject.problem(("spec", "local"), message)
 
@@ -44,7 +44,7 @@ VL_LOCAL_UNPINNED = Rule(
 
 def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
     """Find StorageClasses without a provisioner that bind immediately."""
-    for subject, storage_class in context.linted(StorageClass):
+    for subject, storage_class in context.list_linted(StorageClass):
         if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
             yield subject.problem(("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer")
@@ -64,9 +64,9 @@ VL_LOCAL_IMMEDIATE = Rule(
 
 def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
     """Find unbound claims that cannot be bound to the volume they name or to any volume of their static class."""
-    volumes = context.known_items(PersistentVolume)
-    for subject, claim in context.linted(PersistentVolumeClaim) if volumes else ():
-        beside: list[PersistentVolume] = context.beside(subject, volumes)
+    volumes = context.list_all_items(PersistentVolume)
+    for subject, claim in context.list_linted(PersistentVolumeClaim) if volumes else ():
+        beside: list[PersistentVolume] = context.list_coexisting(subject, volumes)
         if claim.status.phase == "Bound":
             continue
         if name := claim.spec.volume_name:
@@ -144,20 +144,22 @@ def _find_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tu
 
 def _is_static_class(context: LintContext, subject: Subject, name: str | None) -> bool:
     """Return whether nothing provisions volumes of the class."""
-    classes = context.beside(subject, [i for i in context.known_items(StorageClass) if i.subject.name == name])
+    classes = context.list_coexisting(
+        subject, [i for i in context.list_all_items(StorageClass) if i.subject.name == name]
+    )
     if classes:
         return all(storage_class.provisioner == NO_PROVISIONER for storage_class in classes)
-    return name in _STATIC_CLASS_NAMES and context.all_known("StorageClass")
+    return name in _STATIC_CLASS_NAMES and context.are_all_read("StorageClass")
 
 
 def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]:
     """Find claims without a StorageClass if no class in the same folder is the default."""
-    classes, volumes = context.linted(StorageClass), context.linted(PersistentVolume)
-    for subject, claim in context.linted(PersistentVolumeClaim) if classes and context.cluster is None else ():
+    classes, volumes = context.list_linted(StorageClass), context.list_linted(PersistentVolume)
+    for subject, claim in context.list_linted(PersistentVolumeClaim) if classes and context.cluster is None else ():
         near = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
-        beside: list[StorageClass] = context.beside(subject, near)
+        beside: list[StorageClass] = context.list_coexisting(subject, near)
         named = claim.spec.storage_class_name is not None or claim.spec.volume_name
-        if beside and not named and not any(map(_is_default, beside)) and not context.beside(subject, volumes):
+        if beside and not named and not any(map(_is_default, beside)) and not context.list_coexisting(subject, volumes):
             names = ", ".join(storage_class.metadata.name for storage_class in beside)
             message = f"it names no storageClassName, and none of the classes here is the default: {names}"
             yield subject.problem(("spec",), message)

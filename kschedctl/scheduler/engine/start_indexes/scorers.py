@@ -56,9 +56,9 @@ class Among(Protocol):
     @property
     def domains(self) -> Sequence[Ints | Rows]: ...
 
-    def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores: ...
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores: ...
 
-    def normalized(self, scores: Scores, counted: Bools) -> Scores: ...
+    def normalize(self, scores: Scores, counted: Bools) -> Scores: ...
 
 
 class DomainsScorer:
@@ -82,29 +82,29 @@ class DomainsScorer:
         return [*sizes, least, greatest]
 
     def scores(self, window: int, places: Rows) -> Scores:
-        return self.among.normalized(self._raw_of(self.sizes[window])[places], self.counted[places])
+        return self.among.normalize(self._raw_of(self.sizes[window])[places], self.counted[places])
 
     def _raw_of(self, sizes: tuple[int, ...]) -> Scores:
         if sizes not in self._raw:
-            self._raw[sizes] = self.among.raw(self.rows, sizes)
+            self._raw[sizes] = self.among.raw_scores(self.rows, sizes)
         return self._raw[sizes]
 
 
 def scorers_of(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     """The plugins, with their weights, whose scores depend on the nodes found; not those that need all replayed."""
-    plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.at("score")}
+    plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
     for name, raw in cycle.scores.raw.items():
         plugin, weight = plugins[name], cycle.framework.profile.weights[name]
         if peers_of(plugin) is Peers.EXTREMES:
             yield weight, ExtremesScorer(plugin, raw)
         elif peers_of(plugin) is Peers.DOMAINS:
-            yield weight, DomainsScorer(plugin.among(cycle.info, cycle.view), cycle.scores.rows)
+            yield weight, DomainsScorer(plugin.row_scores(cycle.info, cycle.view), cycle.scores.rows)
 
 
 def independent(cycle: Cycle) -> Scores:
     """(F,): the weighted scores that do not depend on the nodes that are found, added up."""
     added = np.full(len(cycle.scores.rows), cycle.scores.base)
-    for plugin in cycle.framework.at("score"):
+    for plugin in cycle.framework.plugins_at("score"):
         if plugin.name in cycle.scores.weighted and peers_of(plugin) is Peers.NONE:
             added = added + cycle.scores.weighted[plugin.name]
     return added
@@ -112,4 +112,4 @@ def independent(cycle: Cycle) -> Scores:
 
 def needs_replay(cycle: Cycle) -> bool:
     """Whether a plugin scores of which nothing is known but its answers."""
-    return any(p.name in cycle.scores.raw and peers_of(p) is Peers.ALL for p in cycle.framework.at("score"))
+    return any(p.name in cycle.scores.raw and peers_of(p) is Peers.ALL for p in cycle.framework.plugins_at("score"))

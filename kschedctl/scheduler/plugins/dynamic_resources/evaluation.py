@@ -18,7 +18,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import AllocationResult, DeviceClaim, Pod, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.quantity import parse_value
 from kschedctl.scheduler.framework import Code, PluginError
-from kschedctl.scheduler.framework.extended_resources import device_requests
+from kschedctl.scheduler.framework.extended_resources import build_device_requests
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
@@ -269,7 +269,7 @@ class Evaluation:
     def _for_node(self, claim: ResourceClaim, resources: tuple[str, ...]) -> ResourceClaim:
         if claim is not self.claims.extended:
             return claim
-        requests = device_requests(self.pod, resources, self.inventory.classes_by_resource)
+        requests = build_device_requests(self.pod, resources, self.inventory.classes_by_resource)
         return replace(claim, spec=ResourceClaimSpec(DeviceClaim(requests)))
 
     def key(self, row: int, refused: bool) -> object:

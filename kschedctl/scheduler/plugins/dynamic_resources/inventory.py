@@ -9,7 +9,7 @@ import msgspec
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, ResourceClaimSpec
-from kschedctl.scheduler.framework.extended_resources import backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState, Claims, PoolId
 from kschedctl.scheduler.plugins.dynamic_resources.claims import pod_claims
 from kschedctl.scheduler.plugins.dynamic_resources.devices import Devices, TaintRules
@@ -110,7 +110,7 @@ class Inventory:
     @property
     def classes_by_resource(self) -> Mapping[str, DeviceClass]:
         """The classes that back extended resources, none without DRAExtendedResource."""
-        return backing_classes(self.objects) if self.features.extended_resource else {}
+        return find_backing_classes(self.objects) if self.features.extended_resource else {}
 
     @property
     def pod_groups(self) -> tuple[PodGroup, ...]:

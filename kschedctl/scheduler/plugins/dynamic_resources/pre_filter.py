@@ -19,7 +19,7 @@ from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
 from kschedctl.api.objects import DeviceRequest, Pod, PodSpec, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, backed, empty_claim
+from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, build_empty_claim, is_any_backed
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
     PodClaims,
@@ -87,7 +87,7 @@ def _devices_wanted(info: PodInfo, own: Iterable[ResourceClaim], inventory: Inve
             _check(claim, inventory)
     classes = inventory.classes_by_resource
     requests = {} if _named(info.spec).isdisjoint(classes) else _requests(info)
-    if not backed(requests, classes):
+    if not is_any_backed(requests, classes):
         return DevicesWanted((), b"")
     containers = [
         (c.name, c.restart_policy, c.resources.requests) for c in (*info.spec.init_containers, *info.spec.containers)
@@ -99,7 +99,7 @@ def _devices_wanted(info: PodInfo, own: Iterable[ResourceClaim], inventory: Inve
 
 def _extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
     """The claim of an earlier scheduling attempt, or the one that stands for it."""
-    return extended_resource_claim(pod, inventory.claims) or empty_claim(pod)
+    return extended_resource_claim(pod, inventory.claims) or build_empty_claim(pod)
 
 
 def _named(spec: PodSpec) -> set[str]:

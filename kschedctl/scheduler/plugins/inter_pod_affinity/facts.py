@@ -1,4 +1,4 @@
-"""What stands behind a refusal of InterPodAffinity, with its words."""
+"""Facts behind the rejections of InterPodAffinity."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from kschedctl.scheduler.framework.facts import Fact
 
 
 class NoPodToJoin(Fact, frozen=True):
-    """A term of pod affinity selects no pod in the node's ``domain``.
-
-    An empty ``selector`` selects all pods, None, which is that of a term without labelSelector, no pod at all.
-    """
+    """A term of pod affinity that selects no pod in the node's domain."""
 
     selector: str | None
+    """The labelSelector. An empty one selects all pods. None (no labelSelector) selects no pod."""
     key: str
     domain: str
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> NoPodToJoin("app=db", "zone", "a").words(), NoPodToJoin("", "zone", "a").words()
         ('no pod matching app=db in zone=a', 'no pod matching anything in zone=a')
         >>> NoPodToJoin(None, "zone", "a").words()
@@ -28,29 +27,30 @@ class NoPodToJoin(Fact, frozen=True):
 
 
 class NoPodForAllTerms(Fact, frozen=True):
-    """Each term of pod affinity selects some pod there, and no pod is selected by all of them."""
+    """A domain where each term of pod affinity selects some pod, but no pod is selected by all of them."""
 
     def words(self) -> str:
         return "no pod matches all affinity terms here"
 
 
 class PodInTheWay(Fact, frozen=True):
-    """A ``pod`` in the node's ``domain`` from which anti-affinity keeps the incoming pod away.
+    """A pod in the node's domain from which anti-affinity keeps the incoming pod away.
 
-    ``others`` counts further pods of this kind in the domain. All fields are empty if only a nominated pod is in the
-    way. ``selector`` is the labelSelector of the anti-affinity term, empty if the term selects all pods. The term
-    belongs to the existing pod if ``of_existing_pod`` is set, otherwise to the incoming pod.
+    All fields are empty if only a nominated pod is in the way.
     """
 
     pod: str = ""
     others: int = 0
+    """The number of further such pods in the domain."""
     key: str = ""
     domain: str = ""
     selector: str = ""
+    """The labelSelector of the anti-affinity term, empty if the term selects all pods."""
     of_existing_pod: bool = False
+    """Whether the term belongs to the existing pod, not to the incoming pod."""
 
     def words(self) -> str:
-        """Return which pods are in the way, and whose anti-affinity with which selector says so.
+        """Return which pods are in the way, and whose anti-affinity with which selector rejects the node.
 
         >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).words())
         shop/web and 2 more in zone=a, whose anti-affinity keeps out pods matching app=db

@@ -1,4 +1,4 @@
-"""Which nodes required terms refuse, and the facts about them.
+"""Filtering by required affinity and anti-affinity terms, and the facts behind the rejections.
 
 Upstream: plugins/interpodaffinity/filtering.go (v1.36).
 """
@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import Fact, TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerms, NoPodToJoin, PodInTheWay
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import selected_pods, terms_against
+from kschedctl.scheduler.plugins.inter_pod_affinity.terms import find_terms_matching_pod, infos_matching_term
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -28,90 +28,106 @@ REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 
 
 class FilterState(msgspec.Struct, frozen=True):
-    """The pod's own required terms, and what the cluster's pods add up to for them and against the pod."""
+    """The state that PreFilter passes to Filter."""
 
     affinity_terms: tuple[AffinityTerm, ...]
+    """The pod's required affinity terms."""
     anti_affinity_terms: tuple[AffinityTerm, ...]
+    """The pod's required anti-affinity terms."""
     affinity: TopologyCounts
+    """Counts of the pods that match all affinity terms."""
     anti_affinity: TopologyCounts
+    """Counts of the pods that match an anti-affinity term."""
     existing_anti_affinity: TopologyCounts
+    """Counts of the pods whose anti-affinity terms match the incoming pod."""
 
 
 class AffinityVerdicts(msgspec.Struct, frozen=True):
-    """Of which rows required terms refuse pods alike, as pods are now.
-
-    ``wants_itself``: its own affinity terms, of which it has some, all select the pod.
-    """
+    """Verdicts of the required terms for identical pods, kept up to date as pods come and go."""
 
     affinity: RunningCounts
     anti_affinity: RunningCounts
     existing_anti_affinity: RunningCounts
     wants_itself: bool
+    """Whether the pod has affinity terms and all of them select the pod itself."""
 
     @property
     def distinctions(self) -> list[Distinction]:
+        """The label columns and counts that distinguish nodes."""
         counts = (self.affinity, self.anti_affinity, self.existing_anti_affinity)
         return [distinction for running in counts for distinction in running.distinctions]
 
-    def refused(self, rows: Rows) -> Bools:
-        refused = self.affinity.unlabelled(rows)
-        if not (self.wants_itself and self.affinity.empty):
-            for counts in self.affinity.at(rows):
+    def rejected(self, rows: Rows) -> Bools:
+        """Return (F,) a mask of the rows that a required term rejects."""
+        refused = self.affinity.lacks_label(rows)
+        if not (self.wants_itself and self.affinity.is_empty):
+            for counts in self.affinity.iter_counts(rows):
                 refused |= counts <= 0
-        return refused | self.anti_affinity.any_positive(rows) | self.existing_anti_affinity.any_positive(rows)
+        return refused | self.anti_affinity.has_match(rows) | self.existing_anti_affinity.has_match(rows)
 
 
-def rejections(filtered: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
-    """By the pod's own affinity, its anti-affinity, and the anti-affinity of pods that run, in upstream's order."""
-    unmet = ~_affinity_met(filtered, info, view, delta)
-    yield Rejection(unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _affinity_fact(filtered, view))
-    repelled = _any_positive(filtered.anti_affinity, view, delta) & ~unmet
-    own_fact = _pod_fact(filtered.anti_affinity, view, partial(_find_own_term, filtered.anti_affinity_terms, view))
-    yield Rejection(repelled, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_fact)
-    unwanted = _any_positive(filtered.existing_anti_affinity, view, delta) & ~unmet & ~repelled
+def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
+    """Yield rejections by the pod's affinity, its anti-affinity, and existing pods' anti-affinity, in upstream's
+    order.
+    """
+    affinity_unmet = ~_mask_of_met_affinity(state, info, view, delta)
+    yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
+    rejected_by_own_terms = _mask_of_matched_domains(state.anti_affinity, view, delta) & ~affinity_unmet
+    own_fact = _build_pod_fact_finder(
+        state.anti_affinity, view, partial(_find_own_term, state.anti_affinity_terms, view)
+    )
+    yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_fact)
+    rejected_by_existing_pods = (
+        _mask_of_matched_domains(state.existing_anti_affinity, view, delta) & ~affinity_unmet & ~rejected_by_own_terms
+    )
     existing_term = partial(_find_existing_term, info, view)
-    existing_fact = _pod_fact(filtered.existing_anti_affinity, view, existing_term, of_existing_pods=True)
-    yield Rejection(unwanted, Code.UNSCHEDULABLE, REASON_EXISTING, existing_fact)
+    existing_fact = _build_pod_fact_finder(state.existing_anti_affinity, view, existing_term, of_existing_pods=True)
+    yield Rejection(rejected_by_existing_pods, Code.UNSCHEDULABLE, REASON_EXISTING, existing_fact)
 
 
 def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the first of the incoming pod's terms with the topology key that selects pods of PodInfo ``number``."""
-    return next((t for t in terms if t.topology_key == key and selected_pods(t, view)[number]), None)
+    """Return the first of the incoming pod's terms with the topology key that selects pods of PodInfo `number`."""
+    return next((t for t in terms if t.topology_key == key and infos_matching_term(t, view)[number]), None)
 
 
 def _find_existing_term(info: PodInfo, view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the first anti-affinity term of PodInfo ``number`` with the topology key that matches the incoming pod."""
-    against = terms_against(info, view, "required_anti_affinity")
+    """Return the first anti-affinity term of PodInfo `number` with the topology key that matches the incoming pod."""
+    against = find_terms_matching_pod(info, view, "required_anti_affinity")
     return next((term for term, owner in against if owner == number and term.topology_key == key), None)
 
 
-def _any_positive(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
-    """(N,): a term was matched in some topology that the node is part of."""
+def _mask_of_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
+    """Return (N,) a mask of the nodes in a topology domain where some term is matched."""
     positive = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
         positive |= counts.at_nodes(key, view, delta) > 0
     return positive
 
 
-def _affinity_met(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
-    """(N,): every term has a pod in the node's topology; or the pod is the first of a group that wants itself."""
+def _mask_of_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
+    """Return (N,) a mask of the nodes whose domains have a pod for every term.
+
+    A pod whose terms select itself may also be the first of its group, if no pod matches anywhere.
+    """
     labelled = np.ones(len(view.nodes), np.bool_)
-    company = np.ones(len(view.nodes), np.bool_)
+    has_matching_pods = np.ones(len(view.nodes), np.bool_)
     for key in state.affinity.counts:
         labelled &= view.nodes.label(key).present
-        company &= state.affinity.at_nodes(key, view, delta) > 0
-    if not wants_itself(state.affinity_terms, info):
-        return labelled & company
-    return labelled & (company | state.affinity.vanishes(view, delta))
+        has_matching_pods &= state.affinity.at_nodes(key, view, delta) > 0
+    if not do_terms_select_pod_itself(state.affinity_terms, info):
+        return labelled & has_matching_pods
+    return labelled & (has_matching_pods | state.affinity.is_empty_after_change(view, delta))
 
 
-def wants_itself(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
-    """Whether there are terms, and all select the pod itself."""
+def do_terms_select_pod_itself(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
+    """Return whether there are terms and all of them select the pod itself."""
     return bool(terms) and all(term.matches(info.namespace, info.labels, {}) for term in terms)
 
 
-def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], Fact]:
-    def fact(row: int) -> Fact:
+def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int], Fact]:
+    """Return a function from a node's row to the fact about the first unmet affinity term."""
+
+    def find_fact(row: int) -> Fact:
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
             if column.codes[row] < 0:
@@ -122,10 +138,10 @@ def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], Fact]:
                 return NoPodToJoin(selector, term.topology_key, value)
         return NoPodForAllTerms()
 
-    return fact
+    return find_fact
 
 
-def _pod_fact(
+def _build_pod_fact_finder(
     counts: TopologyCounts,
     view: Fork,
     find_term: Callable[[str, int], AffinityTerm | None],
@@ -133,7 +149,7 @@ def _pod_fact(
 ) -> Callable[[int], PodInTheWay]:
     """Return a function from a node's row to the fact that names the first pod in the way and the term behind it.
 
-    ``find_term`` gets a topology key and the number of a PodInfo.
+    `find_term` gets a topology key and the number of a PodInfo.
     """
 
     @cache
@@ -149,7 +165,7 @@ def _pod_fact(
         term = find_term(key, number)
         return "" if term is None else str(term.selector)
 
-    def fact(row: int) -> PodInTheWay:
+    def find_fact(row: int) -> PodInTheWay:
         for key in counts.weights:
             column = view.nodes.label(key)
             domain = int(column.codes[row])
@@ -165,4 +181,4 @@ def _pod_fact(
                 )
         return PodInTheWay()
 
-    return fact
+    return find_fact

@@ -1,7 +1,7 @@
-"""InterPodAffinity: the pods and nodes that may meet a pod's terms, or stop being in its way.
+"""Queueing hints of InterPodAffinity.
 
-Upstream: plugins/interpodaffinity/plugin.go (v1.36: EventsToRegister). Terms are taken as they are written: a
-namespaceSelector counts only where it selects namespaces without labels.
+Upstream: plugins/interpodaffinity/plugin.go (v1.36: EventsToRegister). Terms are evaluated as written: a
+namespaceSelector counts only if it selects namespaces without labels.
 """
 
 from __future__ import annotations
@@ -13,56 +13,67 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, labelled, listed
+from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
 from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
-COMPARES_NODES = ByVersion(
+COMPARES_WITH_OLD_NODE = ByVersion(
     "whether InterPodAffinity's hint compares a node with what it was", (("", False), ("1.33", True))
 )
 CHECKS_BOTH_WAYS = ByVersion(
     "whether InterPodAffinity's hint heeds the pod's own labels, promised nodes and the anti-affinity of pods that go",
     (("", False), ("1.36", True)),
 )
-ANY_IS_MET = ByVersion(
+ONE_TERM_SUFFICES = ByVersion(
     "whether a pod that one of several anti-affinity terms is about is enough for InterPodAffinity's hint",
     (("", False), ("1.37", True)),
     "#139161",
 )
 
 
-def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, newer: bool, one: bool = False) -> bool:
-    """Raises PluginError for terms that cannot be read. ``newer``: as of CHECKS_BOTH_WAYS, ``one``: of ANY_IS_MET."""
-    hated = any_matches if one else all_match
+def is_schedulable_after_pod_change(
+    info: PodInfo, change: ChangedObject, view: Fork, checks_both_ways: bool, one_term_suffices: bool = False
+) -> bool:
+    """Return whether the pod change may meet the waiting pod's terms or remove a pod that is in the way.
+
+    `checks_both_ways` and `one_term_suffices` are the rules CHECKS_BOTH_WAYS and ONE_TERM_SUFFICES of the version.
+    Raises PluginError for terms that cannot be parsed.
+    """
+    matches_anti_affinity = does_any_match if one_term_suffices else do_all_match
     old, new = change.old, change.new
-    if newer and old is not None and new is not None and same_pod(new, info.pod):
+    if checks_both_ways and old is not None and new is not None and same_pod(new, info.pod):
         return True
-    if any(pod is not None and not frees_room(pod, counts_nominated=newer) for pod in (old, new)):
+    if any(pod is not None and not frees_room(pod, counts_nominated=checks_both_ways) for pod in (old, new)):
         return False
-    affinity, anti_affinity = own_terms(info)
+    affinity, anti_affinity = parse_required_terms(info)
     if new is None:
-        theirs = own_terms(PodInfo(old, view.settings.requests))[1] if newer else ()
-        return hated(anti_affinity, old) or hated(theirs, info.pod)
+        old_pod_terms = parse_required_terms(PodInfo(old, view.settings.requests))[1] if checks_both_ways else ()
+        return matches_anti_affinity(anti_affinity, old) or matches_anti_affinity(old_pod_terms, info.pod)
     if old is None:
-        return all_match(affinity, new)
-    met = not all_match(affinity, old) and all_match(affinity, new)
-    return met or (hated(anti_affinity, old) and not hated(anti_affinity, new))
+        return do_all_match(affinity, new)
+    meets_affinity_now = not do_all_match(affinity, old) and do_all_match(affinity, new)
+    return meets_affinity_now or (
+        matches_anti_affinity(anti_affinity, old) and not matches_anti_affinity(anti_affinity, new)
+    )
 
 
-def spared(info: PodInfo, actions: ActionType, view: Fork) -> bool:
-    """Whether a pod has no terms that pods could meet that come."""
+def is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
+    """Return whether added pods cannot help the pod, because it has no required affinity terms."""
     return actions == ActionType.ADD and not (info.affinity_errors or info.required_affinity)
 
 
-def after_node_change(info: PodInfo, change: ChangedObject, view: Fork, compares: bool) -> bool:
-    """A node that comes into, or changes, a topology of the terms. Raises PluginError for terms that cannot be read.
+def is_schedulable_after_node_change(
+    info: PodInfo, change: ChangedObject, view: Fork, compares_with_old_node: bool
+) -> bool:
+    """Return whether the node joins, leaves or changes a topology domain of the terms.
 
-    ``compares``: as of COMPARES_NODES; else any node in such a topology.
+    Without `compares_with_old_node`, any node in such a topology counts. Raises PluginError for terms that cannot be
+    parsed.
     """
-    affinity, anti_affinity = own_terms(info)
+    affinity, anti_affinity = parse_required_terms(info)
     new = change.new.metadata.labels
-    if not compares:
+    if not compares_with_old_node:
         return any(term.topology_key in new for term in (*affinity, *anti_affinity))
     if change.old is None:
         return bool(anti_affinity) or any(term.topology_key in new for term in affinity)
@@ -75,75 +86,80 @@ def after_node_change(info: PodInfo, change: ChangedObject, view: Fork, compares
     )
 
 
-def own_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[AffinityTerm]]:
-    """The required terms of affinity and of anti-affinity. Raises PluginError for those that cannot be read."""
+def parse_required_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[AffinityTerm]]:
+    """Return the required affinity and anti-affinity terms. Raises PluginError for terms that cannot be parsed."""
     for error in info.affinity_errors:
         if error.startswith("required"):
             raise PluginError(error)
     return info.required_affinity, info.required_anti_affinity
 
 
-def all_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
-    """Whether the pod is one that all of them are about; none are about no pod."""
-    return bool(terms) and all(_is_about(term, pod) for term in terms)
+def do_all_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+    """Return whether there are terms and all of them match the pod."""
+    return bool(terms) and all(_matches(term, pod) for term in terms)
 
 
-def any_matches(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
-    """Whether the pod is one that some of them is about."""
-    return any(_is_about(term, pod) for term in terms)
+def does_any_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+    """Return whether any of the terms matches the pod."""
+    return any(_matches(term, pod) for term in terms)
 
 
-def _is_about(term: AffinityTerm, pod: Pod) -> bool:
+def _matches(term: AffinityTerm, pod: Pod) -> bool:
+    """Return whether the term matches the pod, without looking up the labels of its namespace."""
     return term.matches(pod.metadata.namespace, pod.metadata.labels, {})
 
 
 def waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    """Yield the changes that move a rejected pod back to the queue, in words."""
     try:
-        affinity, anti_affinity = own_terms(info)
+        affinity, anti_affinity = parse_required_terms(info)
     except PluginError as error:
         affinity, anti_affinity = (), ()
         yield WakeTrigger(POD, ADD, f"any pod is added, changed or deleted: the pod's terms cannot be read: {error}")
     both_ways, labels = CHECKS_BOTH_WAYS.at(gates.release), ActionType.UPDATE_POD_LABEL
-    itself = ["the pod's own labels change"] if both_ways else []
-    comes = [f"a pod on a node becomes one {_all_of(affinity)}"] if affinity else []
+    own_label_changes = ["the pod's own labels change"] if both_ways else []
+    label_changes_that_meet = [f"a pod on a node becomes one {_describe_terms(affinity)}"] if affinity else []
     if affinity:
-        yield WakeTrigger(POD, ADD, f"a pod {_all_of(affinity)} gets a node")
-    if comes or itself:
-        yield WakeTrigger(POD, labels, ", or ".join((*comes, *itself)))
-    leaves = [f"a pod {_all_of(anti_affinity)} leaves a node"] if anti_affinity else []
+        yield WakeTrigger(POD, ADD, f"a pod {_describe_terms(affinity)} gets a node")
+    if label_changes_that_meet or own_label_changes:
+        yield WakeTrigger(POD, labels, ", or ".join((*label_changes_that_meet, *own_label_changes)))
+    departures = [f"a pod {_describe_terms(anti_affinity)} leaves a node"] if anti_affinity else []
     if both_ways:
         whose = "whose own anti-affinity is against this pod"
-        leaves.append(f"one leaves {whose}" if leaves else f"a pod leaves a node {whose}")
-    if leaves:
-        yield WakeTrigger(POD, DELETE, ", or ".join(leaves))
+        departures.append(f"one leaves {whose}" if departures else f"a pod leaves a node {whose}")
+    if departures:
+        yield WakeTrigger(POD, DELETE, ", or ".join(departures))
     if anti_affinity:
-        yield WakeTrigger(POD, labels, f"a pod on a node is no longer one {_all_of(anti_affinity)}")
-    yield from _of_nodes(affinity, anti_affinity, gates)
+        yield WakeTrigger(POD, labels, f"a pod on a node is no longer one {_describe_terms(anti_affinity)}")
+    yield from _waking_node_changes(affinity, anti_affinity, gates)
 
 
-def _of_nodes(
+def _waking_node_changes(
     affinity: Sequence[AffinityTerm], anti_affinity: Sequence[AffinityTerm], gates: FeatureGates
 ) -> Iterator[WakeTrigger]:
+    """Yield the node changes that move a rejected pod back to the queue, in words."""
     keys = [term.topology_key for term in (*affinity, *anti_affinity)]
     if not keys:
         return
-    of = listed(list(dict.fromkeys(keys)), "or")
-    if not COMPARES_NODES.at(gates.release):
-        changes, how = node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
-        how = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else how
-        yield WakeTrigger(NODE, ADD | changes, f"a node with label {of} is added, or {how}")
+    key_list = join_words(list(dict.fromkeys(keys)), "or")
+    if not COMPARES_WITH_OLD_NODE.at(gates.release):
+        changes, description = node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
+        description = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else description
+        yield WakeTrigger(NODE, ADD | changes, f"a node with label {key_list} is added, or {description}")
         return
-    yield WakeTrigger(NODE, ADD, "a node is added" if anti_affinity else f"a node is added with label {of}")
-    yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"label {of} of a node changes")
+    yield WakeTrigger(NODE, ADD, "a node is added" if anti_affinity else f"a node is added with label {key_list}")
+    yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"label {key_list} of a node changes")
 
 
-def _all_of(terms: Sequence[AffinityTerm]) -> str:
-    """The pods that all terms are about: upstream's hints look for one that meets them all."""
-    return " and ".join(dict.fromkeys(f"{labelled(term.selector)}{_where(term)}" for term in terms))
+def _describe_terms(terms: Sequence[AffinityTerm]) -> str:
+    """Return in words the pods that all terms match, since upstream's hints look for a pod that matches all."""
+    descriptions = (f"{describe_selected_labels(term.selector)}{_describe_namespaces(term)}" for term in terms)
+    return " and ".join(dict.fromkeys(descriptions))
 
 
-def _where(term: AffinityTerm) -> str:
+def _describe_namespaces(term: AffinityTerm) -> str:
+    """Return the namespaces of the term in words."""
     if term.namespace_selector.selects_everything:
         return " in any namespace"
     by_labels = ["one selected by its labels"] if term.by_namespace_labels else []
-    return f" in namespace {listed([*sorted(term.namespaces), *by_labels], 'or')}"
+    return f" in namespace {join_words([*sorted(term.namespaces), *by_labels], 'or')}"

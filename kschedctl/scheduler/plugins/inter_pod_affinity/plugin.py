@@ -1,4 +1,4 @@
-"""InterPodAffinity: pods that want to be, or must not be, in one topology with others; both sides' terms count."""
+"""InterPodAffinity plugin: filters and scores by affinity and anti-affinity between pods."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerm
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import (
     AffinityVerdicts,
     FilterState,
-    rejections,
-    wants_itself,
+    do_terms_select_pod_itself,
+    iter_rejections,
 )
 from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
     AffinityAmong,
-    added_up,
-    normalized,
-    own_terms,
+    iter_own_terms,
+    iter_terms_of_running_pods,
+    normalize_scores,
     raw_scores,
-    terms_of_others,
+    sum_terms_per_key,
 )
 from kschedctl.scheduler.plugins.inter_pod_affinity.terms import (
-    terms_against,
-    weights_of,
-    weights_of_all,
-    weights_of_each,
+    count_each_match_per_key,
+    count_full_matches_per_key,
+    count_matches_per_key,
+    find_terms_matching_pod,
 )
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
     NAME,
-    KeptWeights,
     RunningCounts,
+    SparseWeights,
     TopologyCounts,
     Weights,
 )
@@ -68,9 +68,9 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
-EXISTING = "existing"
-"""The name of what pods that run have against a pod."""
-TERMS = ("required_affinity", "required_anti_affinity", "preferred_affinity", "preferred_anti_affinity")
+EXISTING_TERMS = "existing"
+"""The cache key of the running pods' terms that match a pod."""
+TERM_FIELDS = ("required_affinity", "required_anti_affinity", "preferred_affinity", "preferred_anti_affinity")
 
 
 class ExcludingSelectorScope(StrEnum):
@@ -96,30 +96,34 @@ EXCLUDING_SELECTOR = (
 
 
 class InterPodAffinityArgs(PluginArgs, frozen=True):
-    """The weight of existing pods' required affinity terms, and whether their preferred ones count."""
+    """Arguments of InterPodAffinity."""
 
     hard_pod_affinity_weight: Int32 = 1
+    """The weight with which required affinity terms of existing pods are scored."""
     ignore_preferred_terms_of_existing_pods: bool = False
+    """Whether only the incoming pod's preferred terms are scored."""
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if not 0 <= self.hard_pod_affinity_weight <= 100:
             yield invalid("hardPodAffinityWeight", self.hard_pod_affinity_weight, "not in valid range [0, 100]")
 
 
 class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
-    """Rejects nodes by required terms, of the pod and of the pods that run; prefers nodes by the preferred terms.
+    """Plugin that rejects nodes by required terms and scores them by preferred terms of the pod and of running pods.
 
-    Upstream: pkg/scheduler/framework/plugins/interpodaffinity (v1.36). Since 1.34 a namespaceSelector of the pod's own
-    terms is matched against no labels at all, besides the namespaces that it selects: one that only excludes takes the
-    pods of every namespace. ``as_documented``: it takes those of the namespaces that it selects, as before.
+    Since 1.34 upstream matches a namespaceSelector of the pod's own terms against no labels at all, in addition to the
+    namespaces that it selects: one that only excludes matches the pods of every namespace. With `as_documented`, it
+    matches only pods of the namespaces that it selects, as before.
+
+    Upstream: pkg/scheduler/framework/plugins/interpodaffinity (v1.36).
     """
 
     name = NAME
     facts = (TopologyLabelMissing, NoPodToJoin, NoPodForAllTerms, PodInTheWay)
     changed = (
-        hints.COMPARES_NODES,
+        hints.COMPARES_WITH_OLD_NODE,
         hints.CHECKS_BOTH_WAYS,
-        hints.ANY_IS_MET,
+        hints.ONE_TERM_SUFFICES,
         EXCLUDING_SELECTOR_SCOPE,
     )
     hints_since = 31
@@ -149,139 +153,187 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return cls(args, as_documented=scope is ExcludingSelectorScope.SELECTED_NAMESPACES)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
+        """Yield a dependency on namespaces if terms of the pod or of running pods select them by labels."""
 
-        def running(*of: str) -> bool:
+        def do_running_pods_select_namespaces(*of: str) -> bool:
             return any(view.pods.distinct.ask_namespace_labels(field, info.namespace) for field in of)
 
         required = (*info.required_affinity, *info.required_anti_affinity)
         preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)
-        if any(term.by_namespace_labels for term in required) or running("required_anti_affinity"):
+        if any(term.by_namespace_labels for term in required) or do_running_pods_select_namespaces(
+            "required_anti_affinity"
+        ):
             yield Dependency("Namespace", Effect.EITHER)
-        others = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
-        if any(term.by_namespace_labels for term in preferred) or running(*others):
+        other_fields = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
+        if any(term.by_namespace_labels for term in preferred) or do_running_pods_select_namespaces(*other_fields):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
+        """Count the pods that the required terms match, or skip Filter if there are none."""
         if errors := info.affinity_errors:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {format_aggregate(errors)}",)))
-        affinity = self._unrolled(info.required_affinity, view)
-        anti_affinity = self._unrolled(info.required_anti_affinity, view)
-        existing = TopologyCounts.of(EXISTING, info, view, partial(_weights_against, info, view))
-        existing = existing.as_listed(partial(_with_terms, view, "required_anti_affinity"), view)
-        if not affinity and not anti_affinity and existing.empty:
-            return PreFilterResult(SKIP, reads=Reads.PODS if existing.counts else Reads.NODES)
+        affinity = self._resolve_namespaces(info.required_affinity, view)
+        anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
+        existing_anti_affinity = TopologyCounts.for_pod(
+            EXISTING_TERMS, info, view, partial(_weights_of_existing_anti_affinity, info, view)
+        )
+        existing_anti_affinity = existing_anti_affinity.with_nodes_at_cycle_start(
+            partial(_infos_with_terms, view, "required_anti_affinity"), view
+        )
+        if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
+            return PreFilterResult(SKIP, reads=Reads.PODS if existing_anti_affinity.counts else Reads.NODES)
         state = FilterState(
             affinity,
             anti_affinity,
-            TopologyCounts.of(self._own("affinity"), info, view, lambda: weights_of_all(affinity, view)),
-            TopologyCounts.of(self._own("anti-affinity"), info, view, lambda: weights_of_each(anti_affinity, view)),
-            existing,
+            TopologyCounts.for_pod(
+                self._cache_key("affinity"), info, view, lambda: count_full_matches_per_key(affinity, view)
+            ),
+            TopologyCounts.for_pod(
+                self._cache_key("anti-affinity"), info, view, lambda: count_each_match_per_key(anti_affinity, view)
+            ),
+            existing_anti_affinity,
         )
         return PreFilterResult(state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: FilterState | None, delta: Delta) -> Iterator[Rejection]:
         filtered = required_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
-        yield from rejections(filtered, info, view, delta)
+        yield from iter_rejections(filtered, info, view, delta)
 
-    def verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
+    def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
+        """Return verdicts that stay valid as pods come and go, or None if the pod's cycle counts pods in another
+        way.
+        """
         if info.affinity_errors or view.group_since is not None:  # then it counts other pods
             return None
-        affinity = self._unrolled(info.required_affinity, view)
-        anti_affinity = self._unrolled(info.required_anti_affinity, view)
+        affinity = self._resolve_namespaces(info.required_affinity, view)
+        anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
         return AffinityVerdicts(
-            RunningCounts(self._own("affinity"), info, view, lambda: weights_of_all(affinity, view)),
-            RunningCounts(self._own("anti-affinity"), info, view, lambda: weights_of_each(anti_affinity, view)),
-            RunningCounts(EXISTING, info, view, partial(_weights_against, info, view)),
-            wants_itself(affinity, info),
+            RunningCounts(self._cache_key("affinity"), info, view, lambda: count_full_matches_per_key(affinity, view)),
+            RunningCounts(
+                self._cache_key("anti-affinity"), info, view, lambda: count_each_match_per_key(anti_affinity, view)
+            ),
+            RunningCounts(EXISTING_TERMS, info, view, partial(_weights_of_existing_anti_affinity, info, view)),
+            do_terms_select_pod_itself(affinity, info),
         )
 
-    def among(self, info: PodInfo, view: Fork) -> AffinityAmong:
-        _, weights = self._kept_weights(info, view)
-        return AffinityAmong(RunningCounts(self._own("score"), info, view, lambda: weights), view)
+    def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
+        _, weights = self._cached_score_weights(info, view)
+        return AffinityAmong(RunningCounts(self._cache_key("score"), info, view, lambda: weights), view)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
-        own = (*info.preferred_affinity, *info.preferred_anti_affinity)
-        if self.args.ignore_preferred_terms_of_existing_pods and not own:
+        """Count the pods that the preferred terms match, or skip Score if there are none."""
+        preferred_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
+        if self.args.ignore_preferred_terms_of_existing_pods and not preferred_terms:
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors:
             raise PluginError(f"failed to parse pod: {format_aggregate(errors)}")
-        matches, weights = self._kept_weights(info, view)
-        matched = TopologyCounts.of(self._own("matches"), info, view, lambda: matches)
-        if (matched if own else matched.as_listed(partial(_with_terms, view), view)).empty:
+        matches, weights = self._cached_score_weights(info, view)
+        match_counts = TopologyCounts.for_pod(self._cache_key("matches"), info, view, lambda: matches)
+        if (
+            match_counts
+            if preferred_terms
+            else match_counts.with_nodes_at_cycle_start(partial(_infos_with_terms, view), view)
+        ).is_empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
-        score = TopologyCounts.of(self._own("score"), info, view, lambda: weights)
-        return PreScoreResult(score if own else score.as_listed(partial(_with_terms, view), view))
+        score_counts = TopologyCounts.for_pod(self._cache_key("score"), info, view, lambda: weights)
+        return PreScoreResult(
+            score_counts
+            if preferred_terms
+            else score_counts.with_nodes_at_cycle_start(partial(_infos_with_terms, view), view)
+        )
 
     def score(self, info: PodInfo, view: Fork, state: TopologyCounts | None, rows: Rows) -> Scores:
         counts = required_state(state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found')
         return raw_scores(counts, view, rows)
 
     def normalize(self, state: TopologyCounts | None, scores: Scores) -> Scores:
-        return normalized(scores)
+        return normalize_scores(scores)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
-        newer, one = hints.CHECKS_BOTH_WAYS.at(gates.release), hints.ANY_IS_MET.at(gates.release)
-        yield ClusterEventWithHint(POD, of_pods, partial(hints.after_pod_change, newer=newer, one=one), hints.spared)
-        of_nodes = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
-        compares = hints.COMPARES_NODES.at(gates.release)
-        yield ClusterEventWithHint(NODE, of_nodes, partial(hints.after_node_change, compares=compares))
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
+        pod_events = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
+        checks_both_ways, one_term_suffices = (
+            hints.CHECKS_BOTH_WAYS.at(gates.release),
+            hints.ONE_TERM_SUFFICES.at(gates.release),
+        )
+        yield ClusterEventWithHint(
+            POD,
+            pod_events,
+            partial(
+                hints.is_schedulable_after_pod_change,
+                checks_both_ways=checks_both_ways,
+                one_term_suffices=one_term_suffices,
+            ),
+            hints.is_unaffected,
+        )
+        node_events = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
+        compares_with_old_node = hints.COMPARES_WITH_OLD_NODE.at(gates.release)
+        yield ClusterEventWithHint(
+            NODE,
+            node_events,
+            partial(hints.is_schedulable_after_node_change, compares_with_old_node=compares_with_old_node),
+        )
 
-    def _kept_weights(self, info: PodInfo, view: Fork) -> tuple[KeptWeights, KeptWeights]:
-        """By topology key: how many terms a pod of each info matches, and what that adds to the score."""
+    def _cached_score_weights(self, info: PodInfo, view: Fork) -> tuple[SparseWeights, SparseWeights]:
+        """Return by topology key how many terms match each pod info and what they add to the score, cached."""
 
-        def made() -> tuple[KeptWeights, KeptWeights]:
-            matches, weights = self._score_weights(info, view)
-            return KeptWeights(matches), KeptWeights(weights)
+        def compute() -> tuple[SparseWeights, SparseWeights]:
+            matches, weights = self._compute_score_weights(info, view)
+            return SparseWeights(matches), SparseWeights(weights)
 
-        return view.memo_of_pods((self.name, self._own("terms")), made, info)
+        return view.memo_of_pods((self.name, self._cache_key("terms")), compute, info)
 
-    def _score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-        preferred = self._unrolled(info.preferred_affinity, view)
-        avoided = self._unrolled(info.preferred_anti_affinity, view)
-        others = terms_of_others(info, view, self.args.hard_pod_affinity_weight)
-        return added_up((*own_terms(preferred, 1, view), *own_terms(avoided, -1, view), *others), view)
+    def _compute_score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
+        """Return by topology key how many terms match each pod info and what they add to the score."""
+        preferred = self._resolve_namespaces(info.preferred_affinity, view)
+        avoided = self._resolve_namespaces(info.preferred_anti_affinity, view)
+        running_pods_terms = iter_terms_of_running_pods(info, view, self.args.hard_pod_affinity_weight)
+        return sum_terms_per_key(
+            (*iter_own_terms(preferred, 1, view), *iter_own_terms(avoided, -1, view), *running_pods_terms), view
+        )
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """A namespaceSelector that only excludes takes the pods of every namespace."""
-        if self.as_documented or not any(map(_excludes, _own_terms(cycle.info))):
+        """Report that a namespaceSelector of the pod that only excludes matches the pods of every namespace."""
+        if self.as_documented or not any(map(_only_excludes, _iter_all_terms(cycle.info))):
             return None
         return UpstreamFault(EXCLUDING_SELECTOR, InterPodAffinity(self.args, as_documented=True))
 
-    def _unrolled(self, terms: Iterable[AffinityTerm], view: Fork) -> tuple[AffinityTerm, ...]:
+    def _resolve_namespaces(self, terms: Iterable[AffinityTerm], view: Fork) -> tuple[AffinityTerm, ...]:
+        """Return the terms with the namespaces that their selectors select."""
         return tuple(term.unrolled(view.namespace_labels, replaced=self.as_documented) for term in terms)
 
-    def _own(self, what: str) -> str:
-        """The name of what depends on how the pod's own terms are read."""
-        return f"{what} as documented" if self.as_documented else what
+    def _cache_key(self, purpose: str) -> str:
+        """Return the cache key of results that depend on how the pod's own terms are evaluated."""
+        return f"{purpose} as documented" if self.as_documented else purpose
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         return hints.waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
+        """Return the labels, or None for a pod with affinity terms, which is never batched."""
         affinity = info.spec.affinity
         if affinity and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
             return None
         return {} if self.args.ignore_preferred_terms_of_existing_pods else {"labels": info.labels}
 
 
-def _weights_against(info: PodInfo, view: Fork) -> dict[str, Weights]:
-    """Topology key -> (T,): by how many terms a pod of each info keeps this one away."""
-    return weights_of(terms_against(info, view, "required_anti_affinity"), view)
+def _weights_of_existing_anti_affinity(info: PodInfo, view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of anti-affinity terms of each pod info that match the pod."""
+    return count_matches_per_key(find_terms_matching_pod(info, view, "required_anti_affinity"), view)
 
 
-def _own_terms(info: PodInfo) -> Iterator[AffinityTerm]:
-    return (term for name in TERMS for term in getattr(info, name))
+def _iter_all_terms(info: PodInfo) -> Iterator[AffinityTerm]:
+    """Yield all affinity and anti-affinity terms of the pod."""
+    return (term for name in TERM_FIELDS for term in getattr(info, name))
 
 
-def _excludes(term: AffinityTerm) -> bool:
-    """Whether its namespaceSelector says only which namespaces are not meant."""
+def _only_excludes(term: AffinityTerm) -> bool:
+    """Return whether the term's namespaceSelector only says which namespaces do not match."""
     return not term.namespace_selector.selects_everything and term.namespace_selector.matches({})
 
 
-def _with_terms(view: Fork, *of: str) -> Bools:
-    """(T,): the pods that have such terms, or any."""
-    names = of or TERMS
-    key = _with_terms, names
+def _infos_with_terms(view: Fork, *fields: str) -> Bools:
+    """Return (T,) a mask of the pod infos that have terms in one of the fields, by default in any."""
+    names = fields or TERM_FIELDS
+    key = _infos_with_terms, names
     return view.memo_of_pods(key, lambda: view.pods.distinct.with_terms(*names))

@@ -1,4 +1,4 @@
-"""How much the pods of each topology want a pod, and it them, by preferred terms of both sides.
+"""Scoring by the preferred terms of the incoming pod and of running pods.
 
 Upstream: plugins/interpodaffinity/scoring.go (v1.36).
 """
@@ -11,35 +11,35 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, extremes
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import Infos, selected_pods, terms_against
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max
+from kschedctl.scheduler.plugins.inter_pod_affinity.terms import Infos, find_terms_matching_pod, infos_matching_term
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts, Weights
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 WeightedTerm = tuple[AffinityTerm, Infos, int]
-"""A term, the infos of the pods on whose node it counts, and the weight with which it does."""
+"""A term, the infos of the pods on whose nodes it counts, and its weight."""
 
 
-def own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[WeightedTerm]:
-    """The incoming pod's, their namespaces unrolled: preferred ones (``sign`` 1), or those that it avoids (-1)."""
+def iter_own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[WeightedTerm]:
+    """Yield the incoming pod's terms with resolved namespaces; `sign` is 1 for affinity and -1 for anti-affinity."""
     for term in terms:
-        yield term, selected_pods(term, view), sign * term.weight
+        yield term, infos_matching_term(term, view), sign * term.weight
 
 
-def terms_of_others(info: PodInfo, view: Fork, hard_weight: int) -> Iterator[WeightedTerm]:
-    """Terms of the cluster's pods that are about the incoming one; required ones count ``hard_weight``."""
+def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> Iterator[WeightedTerm]:
+    """Yield the terms of running pods that match the incoming pod. Required terms have the weight `hard_weight`."""
     if hard_weight > 0:
-        for term, infos in terms_against(info, view, "required_affinity"):
+        for term, infos in find_terms_matching_pod(info, view, "required_affinity"):
             yield term, infos, hard_weight
-    for term, infos in terms_against(info, view, "preferred_affinity"):
+    for term, infos in find_terms_matching_pod(info, view, "preferred_affinity"):
         yield term, infos, term.weight
-    for term, infos in terms_against(info, view, "preferred_anti_affinity"):
+    for term, infos in find_terms_matching_pod(info, view, "preferred_anti_affinity"):
         yield term, infos, -term.weight
 
 
-def added_up(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Topology key -> (T,), for a pod of each info: how many terms match it, and what they add to the score."""
+def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
+    """Return topology key -> (T,) twice: the number of matching terms, and what they add to the score."""
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}
     for term, infos, weight in terms:
@@ -49,7 +49,7 @@ def added_up(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weigh
 
 
 def raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
-    """(F,): what the pods in each row's topologies add up to."""
+    """Return (F,) the sums of the weights in the domains of each row."""
     total = np.zeros(len(rows), np.int64)
     for key in counts.counts:
         total += view.nodes.label(key).at_nodes(counts.counts[key])[rows]
@@ -57,7 +57,9 @@ def raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
 
 
 class AffinityAmong:
-    """The scores of pods alike among any of the nodes, as pods are now. Arrays are (F,) but for ``counted`` (N,)."""
+    """Scores of identical pods among any subset of the nodes, as pods are now. Arrays are (F,) except `counted`
+    (N,).
+    """
 
     domains: Sequence[Rows] = ()
 
@@ -67,24 +69,27 @@ class AffinityAmong:
 
     @property
     def distinctions(self) -> list[Distinction]:
+        """The label columns and counts that distinguish nodes."""
         return self._running.distinctions
 
-    def sizes(self, rows: Rows, counts: Counts) -> list[int]:
+    def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
+        """Return no sizes, because the scores do not depend on the number of domains."""
         return []
 
-    def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+        """Return (F,) the scores of the rows before normalization."""
         total = np.zeros(len(rows), np.int64)
-        for counts in self._running.at(rows):
+        for counts in self._running.iter_counts(rows):
             total += counts
         return total
 
-    def normalized(self, scores: Scores, counted: Bools) -> Scores:
-        return normalized(scores)
+    def normalize(self, scores: Scores, counted: Bools) -> Scores:
+        return normalize_scores(scores)
 
 
-def normalized(scores: Scores) -> Scores:
-    """The lowest score becomes 0, the highest 100; all 0 where they are the same."""
-    smallest, largest = extremes(scores)
+def normalize_scores(scores: Scores) -> Scores:
+    """Scale the scores from 0 for the lowest to 100 for the highest, or all to 0 if they are equal."""
+    smallest, largest = min_and_max(scores)
     if largest == smallest:
         return np.zeros_like(scores)
     return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)

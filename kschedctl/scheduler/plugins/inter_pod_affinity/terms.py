@@ -1,4 +1,4 @@
-"""Which pods the terms are about, of the incoming pod and of those that run, and what each info counts for."""
+"""The pods that affinity terms match, for the terms of the incoming pod and of running pods."""
 
 from __future__ import annotations
 
@@ -12,36 +12,39 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 Infos = Bools | int
-"""PodInfos: a mask (T,) or one number."""
+"""Pod infos, as a mask (T,) or as one number."""
 
 
-def terms_against(info: PodInfo, view: Fork, of: str) -> list[tuple[AffinityTerm, int]]:
-    """The terms of the cluster's pods that match this pod, each with the infos that have it."""
-    return view.pods.distinct.terms_against(of, info, view.namespace_labels.get(info.namespace, {}))
+def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple[AffinityTerm, int]]:
+    """Return the terms of running pods that match the pod, each with the number of the pod info that has it.
+
+    `of` names the field of PodInfo with the terms, such as required_anti_affinity.
+    """
+    return view.pods.distinct.terms_against(field, info, view.namespace_labels.get(info.namespace, {}))
 
 
-def selected_pods(term: AffinityTerm, view: Fork) -> Bools:
-    """(T,): the pods that one of the incoming pod's terms, its namespaces unrolled, is about."""
-    anywhere = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
-    return view.pods.matching(term.selector, None if anywhere else term.namespaces)
+def infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
+    """Return (T,) a mask of the pod infos that match a term of the incoming pod with resolved namespaces."""
+    all_namespaces = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
+    return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
 
 
-def weights_of(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
-    """Topology key -> (T,): how many of the terms with that key a pod of each info counts for."""
+def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of terms with that key for which a pod of each info counts."""
     weights: dict[str, Weights] = {}
     for term, infos in matches:
         weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += 1
     return weights
 
 
-def weights_of_each(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
-    """Each term counts the pods that it selects."""
-    return weights_of(((term, selected_pods(term, view)) for term in terms), view)
+def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of terms with that key that match each pod info."""
+    return count_matches_per_key(((term, infos_matching_term(term, view)) for term in terms), view)
 
 
-def weights_of_all(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Each term counts the pods that all terms select."""
+def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of terms with that key, for the pod infos that match all terms."""
     if not terms:
         return {}
-    selected = np.logical_and.reduce([selected_pods(term, view) for term in terms])
-    return weights_of(((term, selected) for term in terms), view)
+    selected = np.logical_and.reduce([infos_matching_term(term, view) for term in terms])
+    return count_matches_per_key(((term, selected) for term in terms), view)

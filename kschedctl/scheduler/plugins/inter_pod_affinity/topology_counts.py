@@ -1,4 +1,4 @@
-"""How often the terms of pods are matched in each topology, and under hypotheses about nodes.
+"""Counts of matched terms per topology domain, also under hypothetical pod changes.
 
 Upstream: plugins/interpodaffinity/filtering.go, topologyToMatchedTermCount (v1.36).
 """
@@ -21,12 +21,13 @@ from kschedctl.snapshot.tallies import Tally
 
 NAME = "InterPodAffinity"
 Weights = npt.NDArray[np.int64]
-NOWHERE: Counts = np.zeros(1, np.int64)
-"""The count where a node has no such label."""
+"""(T,) what one pod of each info adds to the count of its domain."""
+COUNT_WITHOUT_LABEL: Counts = np.zeros(1, np.int64)
+"""The count for nodes without the topology label."""
 
 
-class KeptWeights(Mapping[str, Weights]):
-    """Weights by topology key, (T,) each, of one of thousands of kinds of pods: no zeros are kept."""
+class SparseWeights(Mapping[str, Weights]):
+    """Weights by topology key, (T,) each, stored without zeros because there may be thousands of kinds of pods."""
 
     def __init__(self, weights: Mapping[str, Weights]) -> None:
         self._infos = max(map(len, weights.values()), default=0)
@@ -34,8 +35,8 @@ class KeptWeights(Mapping[str, Weights]):
         self._kept = {key: (chosen, weights[key][chosen]) for key, chosen in numbers.items()}
 
     @classmethod
-    def of(cls, weights: Mapping[str, Weights]) -> KeptWeights:
-        """The weights in this form, which they may have already."""
+    def from_weights(cls, weights: Mapping[str, Weights]) -> SparseWeights:
+        """Convert the weights, unless they are sparse already."""
         return weights if isinstance(weights, cls) else cls(weights)
 
     def __getitem__(self, key: str) -> Weights:
@@ -53,104 +54,113 @@ class KeptWeights(Mapping[str, Weights]):
 
 
 class TopologyCounts(msgspec.Struct, frozen=True):
-    """How often terms were matched, by topology key: ``counts`` (V + 1,) in each domain, 0 in the last place.
-
-    ``weights`` (T,): what one pod of each info adds on its node.
-    """
+    """Counts of matched terms by topology key."""
 
     weights: Mapping[str, Weights]
+    """Topology key -> (T,) what one pod of each info adds on its node."""
     counts: Mapping[str, Counts]
+    """Topology key -> (V + 1,) the count in each domain. The last entry, 0, is for nodes without the label."""
 
     @classmethod
-    def of(cls, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> TopologyCounts:
-        """``what`` names the weights of this incoming pod among its others."""
-        weights_of = _kept(what, info, view, weights)
+    def for_pod(
+        cls, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
+    ) -> TopologyCounts:
+        """Count for an incoming pod. `purpose` distinguishes its several weights in the cache."""
+        sparse_weights = _cached_weights(purpose, info, view, weights)
         counts = {}
-        for key in weights_of:
-            counts[key] = np.concatenate((_tally(what, key, weights_of, info, view).brought_up(view.trail), NOWHERE))
-        return cls(weights_of, counts)
+        for key in sparse_weights:
+            counts[key] = np.concatenate(
+                (_tally(purpose, key, sparse_weights, info, view).brought_up(view.trail), COUNT_WITHOUT_LABEL)
+            )
+        return cls(sparse_weights, counts)
 
-    def as_listed(self, selects: Callable[[], Bools], view: Fork) -> TopologyCounts:
-        """The counts as upstream takes them, from the nodes that had pods selected (T,) when the cycle began.
+    def with_nodes_at_cycle_start(self, find_selected: Callable[[], Bools], view: Fork) -> TopologyCounts:
+        """Return the counts over the nodes that had selected pods (T,) when the cycle of the pod group began.
 
-        In the cycle of a pod group it keeps those lists of nodes: members that were assumed since on other nodes do not
-        count. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
+        In the cycle of a pod group, upstream keeps its lists of nodes with such pods. Members that were assumed on
+        other nodes since then do not count. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
         """
         if view.group_since is None or not self.counts:
             return self
-        selected = selects()
+        selected = find_selected()
         rows, infos, signs = view.trail.since(view.group_since).astype(np.int64)
-        had = view.count_by_node(selected)
-        np.subtract.at(had, rows, signs * selected[infos])
-        rows, infos, signs = (column[had[rows] == 0] for column in (rows, infos, signs))
-        listed = {}
+        selected_before = view.count_by_node(selected)
+        np.subtract.at(selected_before, rows, signs * selected[infos])
+        rows, infos, signs = (column[selected_before[rows] == 0] for column in (rows, infos, signs))
+        reduced_counts = {}
         for key, counts in self.counts.items():
-            listed[key] = counts.copy()
+            reduced_counts[key] = counts.copy()
             codes = view.nodes.label(key).codes[rows]
-            np.subtract.at(listed[key], codes[codes >= 0], (signs * self.weights[key][infos])[codes >= 0])
-        return TopologyCounts(self.weights, listed)
+            np.subtract.at(reduced_counts[key], codes[codes >= 0], (signs * self.weights[key][infos])[codes >= 0])
+        return TopologyCounts(self.weights, reduced_counts)
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
+        """Whether no term is matched anywhere."""
         return not any(counts.any() for counts in self.counts.values())
 
     def at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
-        """(N,): the count in each node's domain of this key under the hypothesis; 0 where the label is missing."""
+        """Return (N,) the count in each node's domain, including hypothetical changes, or 0 without the label."""
         column = view.nodes.label(key)
-        here = column.at_nodes(self.counts[key])
+        counts = column.at_nodes(self.counts[key])
         if delta:
-            here = np.where(column.present, here + delta.sums(self.weights[key], len(view.nodes)), 0)
-        return here
+            counts = np.where(column.present, counts + delta.sums(self.weights[key], len(view.nodes)), 0)
+        return counts
 
-    def vanishes(self, view: Fork, delta: Delta) -> Bools:
-        """(N,): no pod is counted anywhere under the node's hypothesis."""
+    def is_empty_after_change(self, view: Fork, delta: Delta) -> Bools:
+        """Return (N,) whether no pod counts anywhere after the hypothetical change on each node."""
         nonzero = np.full(len(view.nodes), sum(int((counts != 0).sum()) for counts in self.counts.values()))
         for key in self.counts if delta else ():
             before = view.nodes.label(key).at_nodes(self.counts[key]) != 0
             nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - before
-        gone: Bools = nonzero == 0
-        return gone
+        is_empty: Bools = nonzero == 0
+        return is_empty
 
 
 class RunningCounts:
-    """The same counts for pods alike, kept up to date as pods come and go."""
+    """Counts of matched terms for identical pods, kept up to date as pods come and go."""
 
     def __init__(self, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> None:
-        weights_of = _kept(what, info, view, weights)
+        weights_of = _cached_weights(what, info, view, weights)
         self._trail = view.trail
         self._tallies = [(view.nodes.label(key), _tally(what, key, weights_of, info, view)) for key in weights_of]
 
     @property
     def distinctions(self) -> list[Distinction]:
+        """The label columns and counts that distinguish nodes."""
         return [Distinction(column, partial(tally.brought_up, self._trail)) for column, tally in self._tallies]
 
-    def at(self, rows: Rows) -> Iterator[Counts]:
-        """(F,) for each topology key: the count in each row's domain; 0 where the label is missing."""
-        return (distinction.at(rows) for distinction in self.distinctions)
+    def iter_counts(self, rows: Rows) -> Iterator[Counts]:
+        """Yield for each topology key (F,) the count in each row's domain, or 0 without the label."""
+        return (distinction.values_at(rows) for distinction in self.distinctions)
 
-    def unlabelled(self, rows: Rows) -> Bools:
-        """(F,): the rows that lack the label of some key."""
-        lacking = np.zeros(len(rows), np.bool_)
+    def lacks_label(self, rows: Rows) -> Bools:
+        """Return (F,) a mask of the rows that lack the label of some key."""
+        missing = np.zeros(len(rows), np.bool_)
         for column, _ in self._tallies:
-            lacking |= ~column.present[rows]
-        return lacking
+            missing |= ~column.present[rows]
+        return missing
 
-    def any_positive(self, rows: Rows) -> Bools:
-        """(F,): a term was matched in some topology that the row is part of."""
+    def has_match(self, rows: Rows) -> Bools:
+        """Return (F,) a mask of the rows in a domain where some term is matched."""
         positive = np.zeros(len(rows), np.bool_)
-        for counts in self.at(rows):
+        for counts in self.iter_counts(rows):
             positive |= counts > 0
         return positive
 
     @property
-    def empty(self) -> bool:
-        """No pod is counted anywhere."""
+    def is_empty(self) -> bool:
+        """Whether no term is matched anywhere."""
         return not any(tally.brought_up(self._trail).any() for _, tally in self._tallies)
 
 
-def _kept(what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> KeptWeights:
-    return view.memo_of_pods((NAME, what), lambda: KeptWeights.of(weights()), info)
+def _cached_weights(
+    purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
+) -> SparseWeights:
+    """Return the weights in sparse form, computed once for identical pods."""
+    return view.memo_of_pods((NAME, purpose), lambda: SparseWeights.from_weights(weights()), info)
 
 
-def _tally(what: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
-    return view.kept_tally((NAME, what, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
+def _tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
+    """Return the running count of the domains of one topology key."""
+    return view.kept_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)

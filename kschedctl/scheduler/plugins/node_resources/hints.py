@@ -12,7 +12,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import DeviceClass
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX
 from kschedctl.scheduler.framework.events import ChangedObject
-from kschedctl.scheduler.framework.extended_resources import backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork, same_pod
@@ -51,7 +51,7 @@ def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view:
 
     `from_devices` is the gate DRAExtendedResource.
     """
-    backed = backing_classes(view.objects) if from_devices else {}
+    backed = find_backing_classes(view.objects) if from_devices else {}
     new = offered(change.new)
     requests = info.incoming_requests
     if new.get(names.PODS, 0) < 1 or any(_iter_missing_resources(requests, new, backed)):

@@ -1,4 +1,4 @@
-"""The constraints of a pod, its own or the profile's defaults, and the nodes that they take into account.
+"""The spread constraints of a pod, its own or the profile's defaults, and the nodes that they include.
 
 Upstream: plugins/podtopologyspread/common.go (v1.36).
 """
@@ -15,7 +15,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.labels import Requirement, Selector, build_selector, selector_from_api, selector_from_set
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
-from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import default_selector
+from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import build_default_selector
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import allowed, tolerated
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
@@ -28,11 +28,11 @@ SYSTEM_CONSTRAINTS = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
 )
-"""What upstream applies to pods of a service or controller that have no constraints of their own."""
+"""Upstream's constraints for pods of a Service or controller that have no constraints of their own."""
 
 
 class SpreadConstraint(NamedTuple):
-    """A constraint with its selector complete and its policies defaulted."""
+    """A constraint with a complete selector and defaulted policies."""
 
     max_skew: int
     topology_key: str
@@ -42,43 +42,45 @@ class SpreadConstraint(NamedTuple):
     honor_taints: bool
 
     def selects(self, info: PodInfo) -> bool:
+        """Return whether the selector matches the pod's labels, whatever its namespace."""
         return self.selector.matches(info.labels)
 
 
 class SpreadSettings(msgspec.Struct, frozen=True):
-    """What a profile and its feature gates make of constraints; ``defaults``: for pods that have none themselves.
-
-    ``system_defaulted``: the defaults are SYSTEM_CONSTRAINTS.
-    """
+    """Everything in a profile and its feature gates that affects spread constraints."""
 
     defaults: tuple[TopologySpreadConstraint, ...]
+    """The constraints of pods that have none of their own."""
     system_defaulted: bool
+    """Whether the defaults are SYSTEM_CONSTRAINTS."""
     match_label_keys: bool
     inclusion_policies: bool
     comparison_operators: bool
 
     def constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
-        """The pod's own constraints with this action, else the profile's defaults. Raises SelectorError."""
-        return view.memo_of_pods((NAME, action), lambda: self._constraints(info, view, action), info)
+        """Return the pod's constraints with this action, or the profile's defaults. Raises SelectorError."""
+        return view.memo_of_pods((NAME, action), lambda: self._resolve_constraints(info, view, action), info)
 
-    def _constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
+    def _resolve_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
+        """Return the pod's constraints with this action, or the profile's defaults, uncached. Raises SelectorError."""
         if info.spec.topology_spread_constraints:
-            return self._complete(info.spec.topology_spread_constraints, info, action)
-        constraints = self._complete(self.defaults, info, action)
+            return self._complete_constraints(info.spec.topology_spread_constraints, info, action)
+        constraints = self._complete_constraints(self.defaults, info, action)
         if not constraints:
             return []
-        default = default_selector(info, view.objects)
-        return [] if default.selects_everything else [c._replace(selector=default) for c in constraints]
+        selector = build_default_selector(info, view.objects)
+        return [] if selector.selects_everything else [c._replace(selector=selector) for c in constraints]
 
-    def _complete(
+    def _complete_constraints(
         self, constraints: Sequence[TopologySpreadConstraint], info: PodInfo, action: str
     ) -> list[SpreadConstraint]:
+        """Return the constraints with this action, with policies defaulted and selectors completed."""
         policies = self.inclusion_policies
         return [
             SpreadConstraint(
                 c.max_skew,
                 c.topology_key,
-                self._selector(c, info),
+                self._complete_selector(c, info),
                 1 if c.min_domains is None else c.min_domains,
                 honor_affinity=c.node_affinity_policy != "Ignore" or not policies,
                 honor_taints=c.node_taints_policy == "Honor" and policies,
@@ -87,17 +89,18 @@ class SpreadSettings(msgspec.Struct, frozen=True):
             if c.when_unsatisfiable == action
         ]
 
-    def _selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
-        chosen = selector_from_api(constraint.label_selector)
+    def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
+        """Return the constraint's selector with the requirements of its matchLabelKeys."""
+        selector = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
-        own = {key: info.labels[key] for key in keys if key in info.labels}
-        if not own or chosen.matches_nothing:
-            return chosen
-        requirements: tuple[Requirement, ...] = (*selector_from_set(own).requirements, *chosen.requirements)
+        own_labels = {key: info.labels[key] for key in keys if key in info.labels}
+        if not own_labels or selector.matches_nothing:
+            return selector
+        requirements: tuple[Requirement, ...] = (*selector_from_set(own_labels).requirements, *selector.requirements)
         return build_selector(requirements)
 
-    def included(self, constraint: SpreadConstraint, info: PodInfo, view: Fork) -> Bools:
-        """(N,): the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
+    def included_nodes(self, constraint: SpreadConstraint, info: PodInfo, view: Fork) -> Bools:
+        """Return (N,) a mask of the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
         included = np.ones(len(view.nodes), np.bool_)
         if constraint.honor_affinity:
             included &= allowed(view.nodes, compile_required_node_affinity(info.spec))

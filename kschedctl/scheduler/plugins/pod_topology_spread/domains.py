@@ -1,4 +1,4 @@
-"""Domains of topology keys, and the pods that constraints count in them."""
+"""Topology domains and the running counts of matching pods in them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,33 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
 
 
-def limited(domains: Domains, counting: Bools, key: Hashable, view: Fork) -> Domains:
-    """The domains, which ``key`` names, as far as their nodes (N,) count: made once for all pods for which these do."""
+def restrict_domains(domains: Domains, counts: Bools, key: Hashable, view: Fork) -> Domains:
+    """Return the domains of the nodes that count (N,), built once for all pods for which the same nodes count.
 
-    def made() -> Domains:
-        return Domains(np.where(counting, domains.codes, -1).astype(np.int32), domains.size)
+    `key` names the domains in the cache.
+    """
 
-    return view.memo((NAME, limited, key, counting.tobytes()), made)
+    def build() -> Domains:
+        return Domains(np.where(counts, domains.codes, -1).astype(np.int32), domains.size)
+
+    return view.memo((NAME, restrict_domains, key, counts.tobytes()), build)
 
 
-def matching_pods(
+def count_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Counts:
-    """The pods that count: of the pod's namespace, selected, not terminating; an empty selector counts none.
+    """Return the number of matching pods on each node (N,), or in each of the domains.
 
-    On each node (N,), or in each of the domains, which ``key`` names.
+    A pod matches if it is in the pod's namespace, is selected and is not terminating. An empty selector matches none.
+    `key` names the domains in the cache.
     """
-    return tally_of_matching(constraint, info, view, domains, key).brought_up(view.trail)
+    return tally_matching_pods(constraint, info, view, domains, key).brought_up(view.trail)
 
 
-def tally_of_matching(
+def tally_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Tally:
-    """The same, kept up to date along the trail."""
+    """Return the running count of matching pods, on nodes or in domains as in `count_matching_pods`."""
 
     def weights() -> Counts:
         if constraint.selector == EVERYTHING:
@@ -49,8 +53,8 @@ def tally_of_matching(
     return view.kept_tally(name, weights, domains, None if key is None else info)
 
 
-def has_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:
-    """(N,): the nodes that have the topology labels of all constraints."""
+def nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:
+    """Return (N,) a mask of the nodes that have the topology labels of all constraints."""
     complete = np.ones(len(view.nodes), np.bool_)
     for constraint in constraints:
         complete &= view.nodes.label(constraint.topology_key).present

@@ -1,4 +1,4 @@
-"""The facts behind a rejection by PodTopologySpread, and their words."""
+"""Facts behind the rejections of PodTopologySpread."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from kschedctl.scheduler.framework.facts import Detail, Fact
 
 
 class EmptiestDomain(Detail, frozen=True):
-    """The domain with the fewest matching pods, and why it counts although the pod cannot go there.
-
-    ``policy`` is the field of the constraint that includes the domain, nodeTaintsPolicy or nodeAffinityPolicy. It is
-    empty if some node of a domain with the fewest pods would take the pod by its taints and the pod's node selection.
-    ``taint`` is a taint of ``node`` that the pod does not tolerate.
-    """
+    """The domain with the fewest matching pods, and why it counts although the pod cannot go there."""
 
     domain: str
     equally_empty: int = 0
     """The number of other domains with as few pods."""
     policy: str = ""
+    """The field of the constraint that includes the domain, nodeTaintsPolicy or nodeAffinityPolicy. Empty if the pod
+    fits.
+    """
     node: str = ""
     """The first node of the domain, if ``policy`` is set."""
     taint: str = ""
+    """A taint of the node that the pod does not tolerate."""
 
     def words(self, fewest: int) -> str:
-        """Return what the domain holds and why it counts, given its number of matching pods.
+        """Return what the domain contains and why it counts, given its number of matching pods.
 
         >>> EmptiestDomain("b").words(0), EmptiestDomain("b", equally_empty=2).words(0)
         ('the emptiest domain b has 0', 'the emptiest domains b and 2 more have 0')
@@ -45,11 +44,12 @@ class EmptiestDomain(Detail, frozen=True):
 
 
 class TooSkewed(Fact, frozen=True):
-    """The ``domain`` of the topology ``key`` has more matching ``pods`` than the emptiest, which has ``fewest``."""
+    """A topology domain that has too many matching pods compared with the emptiest domain."""
 
     key: str
     domain: str
     pods: int
+    """The number of matching pods in the domain."""
     fewest: int
     """The global minimum: 0 if there are fewer ``domains`` than ``min_domains``."""
     skew: int
@@ -66,7 +66,7 @@ class TooSkewed(Fact, frozen=True):
         return self.domains < self.min_domains
 
     def words(self) -> str:
-        """Return how many pods are where, which skew that would be, and why the minimum is so low.
+        """Return how many pods are in the domain, the skew that results, and why the minimum is so low.
 
         >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, emptiest=EmptiestDomain("b")).words()
         'zone=a has 1 matching pod, the emptiest domain b has 0: skew would be 2, at most 1 is allowed'

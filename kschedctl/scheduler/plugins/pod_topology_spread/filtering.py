@@ -1,4 +1,4 @@
-"""Which nodes would make a domain exceed a hard constraint's skew.
+"""Filtering by hard constraints: nodes whose domain would exceed the maximum skew.
 
 Upstream: plugins/podtopologyspread/filtering.go (v1.36).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,7 +18,11 @@ from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
-from kschedctl.scheduler.plugins.pod_topology_spread.domains import has_all_keys, limited, tally_of_matching
+from kschedctl.scheduler.plugins.pod_topology_spread.domains import (
+    nodes_with_all_keys,
+    restrict_domains,
+    tally_matching_pods,
+)
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import EmptiestDomain, TooSkewed
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -32,95 +37,129 @@ NO_MINIMUM = 2**31 - 1
 
 
 class DomainCounts(msgspec.Struct, frozen=True):
-    """One constraint on one cluster: V domains, and of N nodes which domain each is in and whether it counts.
-
-    ``exists`` (V,): the domain has an eligible node; ``counts`` (V,): matching pods on its eligible nodes.
-    """
+    """The counts of one constraint: V topology domains on N nodes."""
 
     constraint: SpreadConstraint
     column: LabelColumn
+    """The topology label of the nodes, with the domain of each node."""
     eligible: Bools
+    """(N,) a mask of the nodes that count."""
     exists: Bools
+    """(V,) a mask of the domains with an eligible node."""
     counts: Counts
+    """(V,) the number of matching pods on the eligible nodes of each domain."""
 
-    def matched(self, change: Counts | None) -> tuple[Counts, Counts]:
-        """(N,) each: pods in the node's domain, changed by ``change``, and the global minimum then."""
+    def counts_and_minimum(self, change: Counts | None) -> tuple[Counts, Counts]:
+        """Return (N,) the pods in each node's domain and (N,) the global minimum, both after a hypothetical change.
+
+        `change` (N,) is by how much the hypothesis about each node changes the pods of its domain.
+        """
         domain = self.column.codes
         if not self.exists.any():
-            return np.zeros(len(domain), np.int64), self._minimum(np.full(len(domain), NO_MINIMUM))
-        smallest, runner_up, at = _two_smallest(self.counts, self.exists)
+            return np.zeros(len(domain), np.int64), self._apply_min_domains(np.full(len(domain), NO_MINIMUM))
+        smallest, runner_up, smallest_domain = _two_smallest(self.counts, self.exists)
         if change is None:
-            here = self.column.at_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
-            return here, np.broadcast_to(self._minimum(np.array([smallest])), here.shape)
-        known = (domain >= 0) & self.exists[domain]
-        here = np.where(known, self.counts[domain] + change, 0)
-        elsewhere = np.where(domain == at, runner_up, smallest)
-        minimum = np.where(known, np.minimum(elsewhere, here), smallest)
-        return here, self._minimum(minimum)
+            pods_in_domain = self.column.at_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
+            return pods_in_domain, np.broadcast_to(self._apply_min_domains(np.array([smallest])), pods_in_domain.shape)
+        in_existing_domain = (domain >= 0) & self.exists[domain]
+        pods_in_domain = np.where(in_existing_domain, self.counts[domain] + change, 0)
+        minimum_elsewhere = np.where(domain == smallest_domain, runner_up, smallest)
+        minimum = np.where(in_existing_domain, np.minimum(minimum_elsewhere, pods_in_domain), smallest)
+        return pods_in_domain, self._apply_min_domains(minimum)
 
-    def _minimum(self, minimum: Counts) -> Counts:
-        """With fewer domains than minDomains the global minimum counts as 0."""
+    def _apply_min_domains(self, minimum: Counts) -> Counts:
+        """Return the minimum, or 0 if there are fewer domains than minDomains."""
         return np.zeros_like(minimum) if self.exists.sum() < self.constraint.min_domains else minimum
 
 
-def count(
-    constraint: SpreadConstraint, among: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
+def count_pods_per_domain(
+    constraint: SpreadConstraint,
+    constraints: Sequence[SpreadConstraint],
+    settings: SpreadSettings,
+    info: PodInfo,
+    view: Fork,
 ) -> DomainCounts:
     """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
     column = view.nodes.label(constraint.topology_key)
-    nodes, exists, tally = _counting(constraint, among, settings, info, view)
+    nodes, exists, tally = _prepare_counting(constraint, constraints, settings, info, view)
     return DomainCounts(constraint, column, nodes, exists, tally.brought_up(view.trail).copy())
 
 
-def _counting(
-    constraint: SpreadConstraint, among: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
+def _prepare_counting(
+    constraint: SpreadConstraint,
+    constraints: Sequence[SpreadConstraint],
+    settings: SpreadSettings,
+    info: PodInfo,
+    view: Fork,
 ) -> tuple[Bools, Bools, Tally]:
-    """(N,) the eligible nodes, (V,) which domains have some, and the tally of their matching pods."""
+    """Return (N,) the eligible nodes, (V,) the domains that have some, and the tally of their matching pods."""
     column = view.nodes.label(constraint.topology_key)
 
-    def eligible() -> tuple[Bools, Bools, Domains]:
-        nodes = has_all_keys(among, view) & settings.included(constraint, info, view)
-        domains = limited(column, nodes, constraint.topology_key, view)
+    def find_eligible() -> tuple[Bools, Bools, Domains]:
+        nodes = nodes_with_all_keys(constraints, view) & settings.included_nodes(constraint, info, view)
+        domains = restrict_domains(column, nodes, constraint.topology_key, view)
         return nodes, column.counts(np.flatnonzero(nodes)) > 0, domains
 
     key = (NAME, "eligible", constraint)
-    nodes, exists, domains = view.memo(key, eligible, info)
-    return nodes, exists, tally_of_matching(constraint, info, view, domains, key)
+    nodes, exists, domains = view.memo(key, find_eligible, info)
+    return nodes, exists, tally_matching_pods(constraint, info, view, domains, key)
+
+
+class ConstraintTally(NamedTuple):
+    """The running counts of one hard constraint."""
+
+    column: LabelColumn
+    """The topology label of the nodes."""
+    tally: Tally
+    """The matching pods of each domain."""
+    exists: Bools | None
+    """(V,) a mask of the domains with an eligible node, or None if all domains have one."""
+    too_few_domains: bool
+    """Whether the global minimum counts as 0 because there are fewer domains than minDomains."""
+    max_above_minimum: int
+    """The largest number by which the pods of a domain may exceed the global minimum before the pod is placed."""
 
 
 class SpreadVerdicts:
-    """Of which rows hard constraints refuse pods alike, as pods are now."""
+    """Verdicts of the hard constraints for identical pods, kept up to date as pods come and go."""
 
     def __init__(
         self, constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
     ) -> None:
         self._trail = view.trail
-        self._parts = []
+        self._tallies = []
         for constraint in constraints:
-            _, exists, tally = _counting(constraint, constraints, settings, info, view)
-            column = view.nodes.label(constraint.topology_key)
-            few = int(exists.sum()) < constraint.min_domains
-            most = constraint.max_skew - constraint.selects(info)
-            self._parts.append((column, tally, None if exists.all() else exists, few, most))
+            _, exists, tally = _prepare_counting(constraint, constraints, settings, info, view)
+            self._tallies.append(
+                ConstraintTally(
+                    view.nodes.label(constraint.topology_key),
+                    tally,
+                    None if exists.all() else exists,
+                    too_few_domains=int(exists.sum()) < constraint.min_domains,
+                    max_above_minimum=constraint.max_skew - constraint.selects(info),
+                )
+            )
 
     @property
     def distinctions(self) -> list[Distinction]:
-        return [Distinction(column, partial(tally.brought_up, self._trail)) for column, tally, *_ in self._parts]
+        """The label columns and counts that distinguish nodes."""
+        return [Distinction(part.column, partial(part.tally.brought_up, self._trail)) for part in self._tallies]
 
-    def refused(self, rows: Rows) -> Bools:
+    def rejected(self, rows: Rows) -> Bools:
+        """Return (F,) a mask of the rows that a hard constraint rejects."""
         refused = np.zeros(len(rows), np.bool_)
-        for column, tally, exists, few, most in self._parts:
+        for column, tally, exists, too_few_domains, max_above_minimum in self._tallies:
             counts, codes = tally.brought_up(self._trail), column.codes[rows]
             if not len(counts):  # no node has the label
                 return np.ones(len(rows), np.bool_)
-            smallest = 0 if few else int((counts if exists is None else counts[exists]).min())
-            refused |= counts.take(codes) - smallest > most
+            minimum = 0 if too_few_domains else int((counts if exists is None else counts[exists]).min())
+            refused |= counts.take(codes) - minimum > max_above_minimum
             if not column.complete:
                 refused |= codes < 0
         return refused
 
 
-def rejections(
+def iter_rejections(
     spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta, comparison_operators: bool = False
 ) -> Iterator[Rejection]:
     """Yield for each constraint the nodes without its label, then those whose domain would have too many pods."""
@@ -128,21 +167,21 @@ def rejections(
     for spread in spreads:
         missing = passing & ~spread.column.present
         if missing.any():
-            yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _missing_label(spread))
+            yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _build_missing_label_fact(spread))
             passing &= ~missing
-        here, minimum = spread.matched(_change(spread, info, view, delta))
-        skew = here + spread.constraint.selects(info) - minimum
+        pods_in_domain, minimum = spread.counts_and_minimum(_count_hypothetical_change(spread, info, view, delta))
+        skew = pods_in_domain + spread.constraint.selects(info) - minimum
         uneven = passing & (skew > spread.constraint.max_skew)
         if uneven.any():
             find_emptiest = partial(find_emptiest_domain, spread, info, view, comparison_operators)
-            fact = _uneven(spread, here, minimum, skew, cache(find_emptiest))
+            fact = _build_skew_fact_finder(spread, pods_in_domain, minimum, skew, cache(find_emptiest))
             excess = (skew - spread.constraint.max_skew).astype(np.float64)
             yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, fact, excess)
             passing &= ~uneven
 
 
-def _change(spread: DomainCounts, info: PodInfo, view: Fork, delta: Delta) -> Counts | None:
-    """(N,): by how much the count of each node's domain changes; here upstream counts terminating pods, too."""
+def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, delta: Delta) -> Counts | None:
+    """Return (N,) by how much the count of each node's domain changes. Terminating pods count here, as upstream."""
     if not delta:
         return None
     selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
@@ -150,38 +189,41 @@ def _change(spread: DomainCounts, info: PodInfo, view: Fork, delta: Delta) -> Co
 
 
 def _two_smallest(counts: Counts, exists: Bools) -> tuple[int, int, int]:
-    """The smallest count of an existing domain, the second smallest (as many when tied), and where the first is."""
+    """Return the smallest count of an existing domain, the second smallest (equal if tied), and the index of the
+    first.
+    """
     limited = np.where(exists, counts, NO_MINIMUM)
-    at = int(limited.argmin())
-    smallest = int(limited[at])
-    limited[at] = NO_MINIMUM
-    return smallest, int(limited.min()), at
+    index = int(limited.argmin())
+    smallest = int(limited[index])
+    limited[index] = NO_MINIMUM
+    return smallest, int(limited.min()), index
 
 
-def _missing_label(spread: DomainCounts) -> Callable[[int], TopologyLabelMissing]:
+def _build_missing_label_fact(spread: DomainCounts) -> Callable[[int], TopologyLabelMissing]:
+    """Return a function from a node's row to the fact that the topology label is missing."""
     fact = TopologyLabelMissing(spread.constraint.topology_key)
     return lambda row: fact
 
 
-def _uneven(
+def _build_skew_fact_finder(
     spread: DomainCounts,
-    here: Counts,
+    pods_in_domain: Counts,
     minimum: Counts,
     skew: Counts,
     find_emptiest: Callable[[int], EmptiestDomain | None],
 ) -> Callable[[int], TooSkewed]:
     """Return a function from a node's row to the fact behind its rejection.
 
-    ``here``, ``minimum`` and ``skew`` are (N,). ``find_emptiest`` gets the number of pods of the emptiest domain.
+    `pods_in_domain`, `minimum` and `skew` are (N,). `find_emptiest` gets the number of pods of the emptiest domain.
     """
     constraint, column, domains = spread.constraint, spread.column, int(spread.exists.sum())
 
-    def fact(row: int) -> TooSkewed:
+    def build_fact(row: int) -> TooSkewed:
         too_few_domains = domains < constraint.min_domains
         return TooSkewed(
             key=constraint.topology_key,
             domain=column.values[column.codes[row]],
-            pods=int(here[row]),
+            pods=int(pods_in_domain[row]),
             fewest=int(minimum[row]),
             skew=int(skew[row]),
             max_skew=constraint.max_skew,
@@ -190,7 +232,7 @@ def _uneven(
             emptiest=None if too_few_domains else find_emptiest(int(minimum[row])),
         )
 
-    return fact
+    return build_fact
 
 
 def find_emptiest_domain(
@@ -205,14 +247,14 @@ def find_emptiest_domain(
     if not emptiest.any():
         return None
     selected = allowed(view.nodes, compile_required_node_affinity(info.spec))
-    taints, taint_set = first_untolerated(view.nodes, info.spec.tolerations, comparison_operators)
-    usable_nodes = spread.eligible & selected & np.array([taint is None for taint in taints], np.bool_)[taint_set]
+    taints, set_of_node = first_untolerated(view.nodes, info.spec.tolerations, comparison_operators)
+    usable_nodes = spread.eligible & selected & np.array([taint is None for taint in taints], np.bool_)[set_of_node]
     usable = emptiest & (spread.column.counts(np.flatnonzero(usable_nodes)) > 0)
     domains = np.flatnonzero(usable if usable.any() else emptiest)
     name, equally_empty = spread.column.values[domains[0]], int(emptiest.sum()) - 1
     if usable.any():
         return EmptiestDomain(name, equally_empty)
     row = int(np.flatnonzero(spread.eligible & (spread.column.codes == domains[0]))[0])
-    taint = taints[taint_set[row]] if selected[row] else None
+    taint = taints[set_of_node[row]] if selected[row] else None
     policy = "nodeAffinityPolicy" if taint is None else "nodeTaintsPolicy"
     return EmptiestDomain(name, equally_empty, policy, view.nodes.names[row], "" if taint is None else str(taint))

@@ -1,4 +1,4 @@
-"""PodTopologySpread: even spreading of like pods over zones, hosts and other topologies."""
+"""PodTopologySpread plugin: spreads similar pods evenly over zones, hosts and other topology domains."""
 
 from __future__ import annotations
 
@@ -29,12 +29,19 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
-    node_hint,
+    adapt_node_hint,
     pod_actions,
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, changed_as_new, labelled, listed
+from kschedctl.scheduler.framework.waking import (
+    ADD,
+    DELETE,
+    WakeTrigger,
+    describe_selected_labels,
+    join_words,
+    treats_updated_nodes_as_new,
+)
 from kschedctl.scheduler.plugins.pod_topology_spread import hints
 from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
@@ -45,22 +52,29 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     SpreadConstraint,
     SpreadSettings,
 )
-from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import SELECTING_KINDS, selecting_kinds
+from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import SELECTING_KINDS, find_selecting_kinds
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
-from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, SpreadVerdicts, count, rejections
-from kschedctl.scheduler.plugins.pod_topology_spread.scoring import SpreadAmong, normalized, raw_scores
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
+    DomainCounts,
+    SpreadVerdicts,
+    count_pods_per_domain,
+    iter_rejections,
+)
+from kschedctl.scheduler.plugins.pod_topology_spread.scoring import SpreadAmong, normalize_scores, raw_scores
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-HEARS_OF_TOLERATIONS = ByVersion(
+REGISTERS_TOLERATION_EVENTS = ByVersion(
     "whether PodTopologySpread asks to be told of the pod's tolerations", (("", False), ("1.32", True))
 )
 NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not found'
 
 
 class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools | None]]):
-    """Rejects nodes in whose domain the pod would exceed a hard constraint's skew, prefers emptier domains.
+    """Plugin that rejects nodes in whose domain the pod would exceed the maximum skew of a hard constraint.
+
+    Its scores prefer nodes in domains with fewer matching pods.
 
     Upstream: pkg/scheduler/framework/plugins/podtopologyspread (v1.36).
     """
@@ -68,8 +82,8 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
     name = NAME
     facts = (TopologyLabelMissing, TooSkewed)
     changed = (
-        HEARS_OF_TOLERATIONS,
-        hints.COUNTS_PROMISED,
+        REGISTERS_TOLERATION_EVENTS,
+        hints.COUNTS_NOMINATED,
         hints.COUNTS_ITSELF,
     )
     without = "topologySpreadConstraints are ignored"
@@ -101,58 +115,74 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Default constraints count the pods that services and the owner select."""
+        """Yield dependencies on Services and owners, whose selectors the default constraints use."""
         if info.spec.topology_spread_constraints or not self.settings.defaults:
             return
         hard = any(constraint.when_unsatisfiable == HARD for constraint in self.settings.defaults)
-        for kind in selecting_kinds(info):
+        for kind in find_selecting_kinds(info):
             yield Dependency(kind, Effect.EITHER if hard else Effect.SCORES)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
-        if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
-            of_pods |= ActionType.UPDATE_POD_TOLERATION
-        counts = hints.COUNTS_PROMISED.at(gates.release), hints.COUNTS_ITSELF.at(gates.release)
-        yield ClusterEventWithHint(POD, of_pods, partial(self._after_pod_change, counts=counts), self._spared)
-        of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        yield ClusterEventWithHint(NODE, of_nodes, node_hint(self._after_node_change, gates))
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
+        pod_events = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
+        if gates.enabled(QUEUEING_HINTS) and REGISTERS_TOLERATION_EVENTS.at(gates.release):
+            pod_events |= ActionType.UPDATE_POD_TOLERATION
+        pod_hint = partial(
+            self._is_schedulable_after_pod_change,
+            counts_nominated=hints.COUNTS_NOMINATED.at(gates.release),
+            counts_itself=hints.COUNTS_ITSELF.at(gates.release),
+        )
+        yield ClusterEventWithHint(POD, pod_events, pod_hint, self._is_unaffected)
+        node_events = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        yield ClusterEventWithHint(NODE, node_events, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
-    def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork, counts: tuple[bool, bool]) -> bool:
-        return hints.after_pod_change(info, change, self.hard_constraints(info, view), *counts)
+    def _is_schedulable_after_pod_change(
+        self, info: PodInfo, change: ChangedObject, view: Fork, *, counts_nominated: bool, counts_itself: bool
+    ) -> bool:
+        """Return whether the pod change alters how the hard constraints count."""
+        constraints = self.hard_constraints(info, view)
+        return hints.is_schedulable_after_pod_change(
+            info, change, constraints, counts_nominated=counts_nominated, counts_itself=counts_itself
+        )
 
-    def _spared(self, info: PodInfo, actions: ActionType, view: Fork) -> bool:
-        """Whether a pod has no hard constraints, so that it does not matter how pods count."""
+    def _is_unaffected(self, info: PodInfo, actions: ActionType, view: Fork) -> bool:
+        """Return whether the pod has no hard constraints, so that changes of pods do not matter."""
         try:
             return not self.hard_constraints(info, view)
         except PluginError:
             return False
 
-    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        return hints.after_node_change(change, self.hard_constraints(info, view))
+    def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Return whether the node change alters how the hard constraints count."""
+        return hints.is_schedulable_after_node_change(change, self.hard_constraints(info, view))
 
     def hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
-        """The hard ones. Raises PluginError."""
+        """Return the pod's hard constraints. Raises PluginError for invalid selectors."""
         try:
             return self.settings.constraints(info, view, HARD)
         except SelectorError as error:
             raise PluginError(f"get constraints from pod: {error}") from None
 
-    def counts_by_cordons(self, info: PodInfo) -> bool:
-        """A cordon is a taint, and a constraint may leave out what is tainted."""
+    def depends_on_cordons(self, info: PodInfo) -> bool:
+        """Return whether a constraint excludes nodes with untolerated taints, since a cordon is a taint."""
         constraints = (*info.spec.topology_spread_constraints, *self.settings.defaults)
         return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[DomainCounts]]:
+        """Count the matching pods of the hard constraints, or skip Filter if there are none."""
         constraints = self.hard_constraints(info, view)
         if not constraints:
             return PRE_FILTER_SKIP
-        return PreFilterResult(state=[count(c, constraints, self.settings, info, view) for c in constraints])
+        return PreFilterResult(
+            state=[count_pods_per_domain(c, constraints, self.settings, info, view) for c in constraints]
+        )
 
     def filter(self, info: PodInfo, view: Fork, state: list[DomainCounts] | None, delta: Delta) -> Iterator[Rejection]:
         required = required_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
-        yield from rejections(required, info, view, delta, self.settings.comparison_operators)
+        yield from iter_rejections(required, info, view, delta, self.settings.comparison_operators)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[tuple[Scores, Bools | None]]:
+        """Compute the raw scores of the soft constraints, or skip Score if there are none."""
         try:
             constraints = self.settings.constraints(info, view, SOFT)
         except SelectorError as error:
@@ -165,26 +195,27 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         return required_state(state, NO_PRE_SCORE)[0]
 
     def normalize(self, state: tuple[Scores, Bools | None] | None, scores: Scores) -> Scores:
-        return normalized(scores, required_state(state, NO_PRE_SCORE)[1])
+        return normalize_scores(scores, required_state(state, NO_PRE_SCORE)[1])
 
-    def verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
+    def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
         return SpreadVerdicts(self.hard_constraints(info, view), self.settings, info, view)
 
-    def among(self, info: PodInfo, view: Fork) -> SpreadAmong:
-        """The scores among some of the nodes, for a pod that has soft constraints."""
+    def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
+        """Return the scores among any subset of the nodes, for a pod that has soft constraints."""
         return SpreadAmong(self.settings.constraints(info, view, SOFT), self.settings, info, view)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the changes that move a rejected pod back to the queue, in words."""
         constraints = self.hard_constraints(info, view)
-        keys = listed(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
-        selectors = list(dict.fromkeys(labelled(constraint.selector) for constraint in constraints))
-        counted = f"a pod {listed(selectors, 'or')} in namespace {info.namespace}"
-        yield WakeTrigger(POD, ADD, f"{counted} gets a node")
-        yield WakeTrigger(POD, DELETE, f"{counted} leaves its node")
+        keys = join_words(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
+        selectors = list(dict.fromkeys(describe_selected_labels(constraint.selector) for constraint in constraints))
+        matching_pod = f"a pod {join_words(selectors, 'or')} in namespace {info.namespace}"
+        yield WakeTrigger(POD, ADD, f"{matching_pod} gets a node")
+        yield WakeTrigger(POD, DELETE, f"{matching_pod} leaves its node")
         yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, "a label change makes a pod such a one, or no longer one")
         if any(constraint.honor_taints for constraint in constraints):
             yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
-        if changed_as_new(gates):
+        if treats_updated_nodes_as_new(gates):
             action = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
             yield WakeTrigger(NODE, action, f"a node with label {keys} is added, or its labels or taints change")
             return

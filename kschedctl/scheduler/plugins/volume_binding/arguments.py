@@ -42,7 +42,7 @@ class VolumeBindingArgs(PluginArgs, frozen=True):
         empty, full = CAPACITY_SHAPE.at(gates.release)
         return replace(self, shape=(UtilizationShapePoint(0, empty), UtilizationShapePoint(100, full)))
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if self.bind_timeout_seconds < 0:
             rule = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, rule)

@@ -1,4 +1,4 @@
-"""What plain validation has against fields of a pod that scheduling never reads.
+"""Validation of the fields of a pod that scheduling never reads: probes, DNS, security contexts and others.
 
 Upstream: pkg/apis/core/v1/validation/validation.go, ValidatePodSpec (v1.36), in its order as far as fields are here.
 """
@@ -29,8 +29,8 @@ NOT_NEGATIVE = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "succe
 MIRROR = "kubernetes.io/config.mirror"
 
 
-def more_faults(request: AdmissionRequest) -> ValidationErrors:
-    """The faults of a pod besides those that ``kschedctl.api.validation`` finds."""
+def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
+    """Yield the errors in fields of a pod that scheduling never reads; `api.validation` has the other fields."""
     spec, at = request.spec, ("spec",)
     mirror = request.annotations.get(MIRROR)
     if mirror is not None and not spec.get("nodeName"):
