@@ -383,8 +383,8 @@ def test_a_kind(copy: Path) -> None:
     text = file.read_text()
     file.unlink()
     file.write_text(f"{text}\n\nclass Legend(Struct, frozen=True):\n    metadata: ObjectMeta = ObjectMeta()\n")
-    line = '    legends: tuple[api.Legend, ...] = _read(api.Legend, "myths.k8s.io/v1")'
-    add(copy, table, line, after='    """What is read of a cluster, by kind; a kind more is a line more."""\n')
+    line = '    legends: tuple[api.Legend, ...] = _declare_kind(api.Legend, "myths.k8s.io/v1")'
+    add(copy, table, line, after='    """All objects that are read from a cluster, by kind."""\n')
     legend = "apiVersion: myths.k8s.io/v1\nkind: Legend\nmetadata: {name: grail, namespace: shop}\n"
     (copy / "cluster.yaml").write_text(f"{LEGENDARY}---\n{legend}")
     code = "import kschedctl; print([l.metadata.name for l in kschedctl.Cluster.from_paths(['cluster.yaml']).legends])"
