@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kschedctl.api.validation import around_pods
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
-from kschedctl.replay.denials import invalid_around, raise_all, refusals
+from kschedctl.replay.denials import find_denials, find_errors_without_pods, raise_errors
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.lines import at_field
 from kschedctl.sources.typed import typed
@@ -22,9 +22,9 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
     errors = []
     for document, place in manifests:
         decoded = typed(document, KINDS[str(document["kind"])], place)
-        for refusal in refusals(document, decoded, cluster, namespace or "", admission=False):
+        for refusal in find_denials(document, decoded, cluster, namespace or "", admission=False):
             errors.append(at_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
-    raise_all(errors)
+    raise_errors(errors)
 
 
 def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
@@ -32,5 +32,7 @@ def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
     errors = []
     for document, place in manifests:
         decoded = typed(document, around_pods.KINDS[str(document["kind"])], place)
-        errors += [at_field(place, denial.path).error(denial.message) for denial in invalid_around(document, decoded)]
-    raise_all(errors)
+        errors += [
+            at_field(place, denial.path).error(denial.message) for denial in find_errors_without_pods(document, decoded)
+        ]
+    raise_errors(errors)

@@ -27,7 +27,7 @@ from kschedctl.replay.controllers.missing_pods import explain_fewer_pods, find_f
 from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
-from kschedctl.replay.waiting_elsewhere import find_holding_back
+from kschedctl.replay.waiting_elsewhere import find_blockers
 
 Subject = Pod | Owner
 
@@ -110,7 +110,7 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         return find_targets(scheduler, owner, manifest)
     lacking, missing = creations.report_of(owner), find_unread_kinds(inquiry.cluster, owner.kind)
     fewer = explain_fewer_pods(inquiry.cluster, owner)
-    waiting = find_holding_back(inquiry.cluster, owner, inquiry.now)
+    waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_template(inquiry.cluster, owner)
     again = replay_missing_pods(inquiry.cluster, owner, template, inquiry.document(owner))
     if lacking is not None and not lacking.past:

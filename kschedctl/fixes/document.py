@@ -21,7 +21,7 @@ from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import json_patch, plain
+from kschedctl.replay.patches import build_json_patch, to_document
 from kschedctl.reports.fix_costs import CostKind, FixCost, clauses, restart_costs
 from kschedctl.reports.remedy import Remedy
 from kschedctl.text.counts import counted, first_few
@@ -177,11 +177,16 @@ def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Json
             yield {"delete": named}
         elif edit.before is None:
             head = {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind}
-            yield {"create": head | plain(edit.after)}
+            yield {"create": head | to_document(edit.after)}
         else:
             resize = {"subresource": "resize"} if is_resized(edit) else {}
             anew = {} if is_updated(edit.before, edit.after) else {"anew": True}
-            yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after))), **anew, **resize}
+            yield {
+                **named,
+                "patch": list(build_json_patch(to_document(edit.before), to_document(edit.after))),
+                **anew,
+                **resize,
+            }
 
 
 def template_spec(workload: Any) -> PodSpec:

@@ -42,7 +42,7 @@ from kschedctl.replay.controllers.workload_change import WorkloadChange, get_slo
 from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS, is_controlled_by
 from kschedctl.replay.edits import add_pods, change_pods
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.placements import eviction_chain, evictions
+from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import recreate_evicted
 from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.scheduler.scheduler import Scheduler
@@ -146,10 +146,10 @@ def _preempting_alone(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> Rol
 
 def _with_evictions(rolled_out: RolledOut, simulation: Simulation, own: Sequence[Position]) -> RolledOut:
     """Return the result with the pods that were evicted, the workload's ``own`` ones aside, and their chain."""
-    evicted = evictions(simulation)
+    evicted = report_evictions(simulation)
     keys = {simulation.view.pods.objects[position].key for position in own}
     victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
-    return rolled_out._replace(victims=victims, chain=eviction_chain(simulation, evicted))
+    return rolled_out._replace(victims=victims, chain=summarize_evictions(simulation, evicted))
 
 
 def _why_in_vain(rolled_out: RolledOut) -> str:

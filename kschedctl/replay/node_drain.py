@@ -11,7 +11,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.return_order import shuffle_returns
-from kschedctl.replay.settling import come_back
+from kschedctl.replay.settling import recreate_gone
 from kschedctl.reports.drained_pods import BlockedPod, MovedPod
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
@@ -143,7 +143,7 @@ class NodeDrain:
     def _recreate(self, positions: Iterable[Position]) -> list[Position]:
         """Return the pods that controllers recreate and admission admits; the others stay gone."""
         recreated = []
-        for position in come_back(self.simulation, positions):
+        for position in recreate_gone(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]
             if self.admissions and (denied := list(self.admissions.iter_denied_replacements([pod]))):
                 self.simulation.gone.add(position)

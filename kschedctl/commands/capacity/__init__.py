@@ -31,10 +31,10 @@ from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
-from kschedctl.replay.placements import domain_keys, headroom, nodes_of, per_domain
+from kschedctl.replay.placements import compute_headroom, count_by_domain, count_by_node, find_topology_keys
 from kschedctl.replay.repeated_runs import build_spread
-from kschedctl.replay.settling import all_outcomes, pending
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.settling import find_pending, schedule_victims
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -100,7 +100,7 @@ def capacity(
     2
     """
     shared = prepare(cluster, manifests, most, sampling, written or {})
-    shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
+    shared.call_extender, workers = call_extender, limit_workers(workers, call_extender)
     trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
     if len(trials) == 1:
         capacities = [run_trial(shared, trials[0], progress.begin("Placing", most or 0))]
@@ -113,9 +113,9 @@ def capacity(
 
 def _report(shared: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
     unknown = merge_unknown_kinds(shape.unknown for shape in shapes)
-    start = search_start(shared.sampling, len(shared.cluster.nodes), seed)
+    start = describe_search_start(shared.sampling, len(shared.cluster.nodes), seed)
     created = (pod for pods in shared.pods for pod in pods)
-    basis = cluster_basis(unknown, shared.scheduler, created=created, counted=shared.counted)
+    basis = build_cluster_basis(unknown, shared.scheduler, created_pods=created, replayed=shared.counted)
     if _too_few(shared) and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False  # however much room there is
     return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
@@ -244,12 +244,12 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
         shape=shared.shapes[trial.shape],
         fits=len(rows),
         limited=last.verdict in (SCHEDULED, ""),
-        nodes=nodes_of(view, placed),
-        domains=per_domain(view, placed, domain_keys(view, view.pods.objects[positions[0]])),
+        nodes=count_by_node(view, placed),
+        domains=count_by_domain(view, placed, find_topology_keys(view, view.pods.objects[positions[0]])),
         verdict=last.verdict,
         message=simulation.message(last.position) if stopped else last.message,
         eliminations=eliminations(obstacles(stopped), stopped) if stopped else (),
-        headroom=headroom(view, before, but_for_room(stopped) if stopped else None),
+        headroom=compute_headroom(view, before, but_for_room(stopped) if stopped else None),
         unknown=find_simulation_unknowns(simulation),
         curve=() if shared.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
         created=shared.admitted[trial.shape][0],
@@ -273,12 +273,12 @@ def _place_pods_ahead(shared: Shapes, trial: Trial) -> tuple[Fork, tuple[str, ..
     shape_priority = priorities[view.pods.index[shared.pods[trial.shape][0]]]
     waiting_ahead = [
         position
-        for position in pending(simulation)
+        for position in find_pending(simulation)
         if position not in new_pods and priorities[position] >= shape_priority
     ]
     if not waiting_ahead:
         return view, ()
-    outcomes = all_outcomes(simulation, simulation.schedule(waiting_ahead))
+    outcomes = schedule_victims(simulation, simulation.schedule(waiting_ahead))
     placed = {outcome.position for outcome in outcomes if outcome.row >= 0}
     return view, tuple(view.pods.objects[position].key for position in waiting_ahead if position in placed)
 

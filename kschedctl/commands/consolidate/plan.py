@@ -25,9 +25,9 @@ from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNo
 from kschedctl.commands.consolidate.safety import Reserve, gone, shares, zone_losses
 from kschedctl.replay import kubectl
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
-from kschedctl.replay.pools import Pools, amounts_of, pool_changes
-from kschedctl.replay.settling import after, pending
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.pools import Pools, compare_pools, reported_amounts
+from kschedctl.replay.settling import build_resulting_cluster, find_pending
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -125,7 +125,7 @@ class Consolidating:
         """Raises UsageError for a pool that is not there."""
         pools = Pools.of(scheduler.view)
         kept_for = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
-        waiting = [position for position in pending(Simulation(scheduler)) if position not in kept_for]
+        waiting = [position for position in find_pending(Simulation(scheduler)) if position not in kept_for]
         movable = candidates(scheduler, pools, waiting)
         reserve = Reserve(scheduler, wishes.headroom, kept_for)
         reserve = reserve._replace(fits_now=not kept_for or reserve.fits(movable.view, pools.workers))
@@ -140,7 +140,7 @@ class Consolidating:
     @property
     def order(self) -> list[Row]:
         """The nodes that may go: those first on which nothing has to move."""
-        mine = self.pools.chosen(self.wishes.pool)
+        mine = self.pools.nodes_in(self.wishes.pool)
         return [row for row in (*map(Row, self.found.empty.tolist()), *self.found.order) if mine[row]]
 
     def run(self, hands: Hands | None, progress: Progress) -> None:
@@ -209,12 +209,12 @@ class Consolidating:
         if trial.why:
             self.staying.append(StayingNode(name, pool, trial.why, trial.pod))
             return
-        offers = amounts_of(self.view, self.view.allocatable[row])
+        offers = reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
     def keep_zones(self, workers: Workers) -> None:
         """As many of the nodes stay, from the last one, as the loss of a zone needs. Raises UsageError."""
-        base = after(Simulation(self.scheduler, self.found.view))
+        base = build_resulting_cluster(Simulation(self.scheduler, self.found.view))
         self.zones = self._losses(base, len(self.removable), workers)
         if _as_now(self.zones):
             return
@@ -249,15 +249,15 @@ class Consolidating:
             tried=self.tried,
             complete=self.tried == len(order) and not self.interrupted,
             left_out=self._left_out(),
-            saves=amounts_of(view, view.allocatable[rows].sum(axis=0)) if rows else {},
+            saves=reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known) if known else None,
             requested=tuple(shares(view, self.view, self.left, self.pools.workers)),
             zones=tuple(self.zones),
-            pools=pool_changes(view, self.view, self._kept(rows)),
+            pools=compare_pools(view, self.view, self._kept(rows)),
             autoscaler=verdicts.told([node.node for node in self.removable]),
             commands=tuple(kubectl.render_command("drain", node.node, *DRAIN) for node in self.removable),
             interrupted=self.interrupted,
-            **cluster_basis(
+            **build_cluster_basis(
                 merge_unknown_kinds([self.found.unknown, self.drains.unknown, *self.unknown]), self.scheduler
             ),
         )
@@ -270,7 +270,7 @@ class Consolidating:
 
     def _left_out(self) -> dict[str, int]:
         """Nodes that were no candidates, by why."""
-        view, mine = self.found.view, self.pools.chosen(self.wishes.pool)
+        view, mine = self.found.view, self.pools.nodes_in(self.wishes.pool)
         candidates_ = np.zeros(len(mine), np.bool_)
         candidates_[self.order] = True
         cordoned = view.nodes.unschedulable & mine

@@ -15,7 +15,7 @@ from kschedctl.commands.consolidate.report import RequestedShare, UnitLoss
 from kschedctl.commands.failures.losses import failures
 from kschedctl.replay.edits import change_nodes, change_pods, pods_on
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
-from kschedctl.replay.settling import placed_on
+from kschedctl.replay.settling import build_replacement
 from kschedctl.reports.drained_pods import MovedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -85,5 +85,5 @@ def gone(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> C
     for pod in pods_on(cluster, nodes):
         target = targets.get(pod.key)
         key = pod.metadata.namespace, pod.metadata.name
-        changes[key] = None if target is None else placed_on(pod, target)
+        changes[key] = None if target is None else build_replacement(pod, target)
     return change_pods(left, changes)

@@ -22,10 +22,16 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import cordon, find_nodes
 from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
-from kschedctl.replay.placements import eviction_chain, evictions, headroom, pending_groups, pod_counts
+from kschedctl.replay.placements import (
+    compute_headroom,
+    count_pods_by_place,
+    group_unplaced,
+    report_evictions,
+    summarize_evictions,
+)
 from kschedctl.replay.repeated_runs import run_seeds, spread_over_runs
 from kschedctl.replay.return_order import combine_always_unplaced, count_always_unplaced, spread_unplaced
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -60,7 +66,7 @@ def drain(
     """
     nodes = find_nodes(cluster, nodes)
     shared = CordonedNodes(cordon(cluster, nodes), sampling, call_extender, nodes=nodes, first=seed)
-    workers = those_who_may_ask(workers, call_extender)
+    workers = limit_workers(workers, call_extender)
     if runs == 1:
         return drain_once(shared, seed, progress)
     results = run_seeds(drain_once, shared, range(seed, seed + runs), workers, progress)
@@ -101,7 +107,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
-    evicted, blocked = evictions(simulation), tuple(draining.report_blocked())
+    evicted, blocked = report_evictions(simulation), tuple(draining.report_blocked())
     returned = tuple(pods[position].key for position in draining.find_returned())
     not_created = tuple(draining.report_not_created())
     return Drain(
@@ -110,7 +116,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         drained=not (blocked or returned or simulation.interrupted),
         safe=not (blocked or returned or unplaced or not_created or evicted or draining.lost or simulation.interrupted),
         moved=tuple(report_moved_pods(draining)),
-        unplaced=pending_groups(simulation, unplaced, {}),
+        unplaced=group_unplaced(simulation, unplaced, {}),
         in_no_order=count_always_unplaced(_emptied(shared, evictable), unplaced) if abreast and unplaced else {},
         blocked=blocked,
         evicted=evicted,
@@ -118,13 +124,13 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         returned=returned,
         staying=draining.staying_count,
         untried=len(draining.evictable) - len(blocked),
-        headroom=headroom(simulation.view, before),
-        **pod_counts(simulation.view, before, simulation.view.requested),
-        search_start=search_start(shared.sampling, len(simulation.view.nodes), seed),
+        headroom=compute_headroom(simulation.view, before),
+        **count_pods_by_place(simulation.view, before, simulation.view.requested),
+        search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
         **_basis(draining),
         interrupted=simulation.interrupted,
         not_created=not_created,
-        chain=eviction_chain(simulation, evicted),
+        chain=summarize_evictions(simulation, evicted),
     )
 
 
@@ -132,11 +138,11 @@ def _basis(draining: NodeDrain) -> ClusterBasis:
     """What the answer leans on."""
     simulation = draining.simulation
     remade = [simulation.view.pods.objects[position] for position in (*draining.outcomes, *draining.denied)]
-    return cluster_basis(
+    return build_cluster_basis(
         find_simulation_unknowns(simulation, *draining.dependencies),
         simulation.scheduler,
-        created=(pod.key for pod in remade),
-        counted={pod.metadata.namespace: False for pod in remade},
+        created_pods=(pod.key for pod in remade),
+        replayed={pod.metadata.namespace: False for pod in remade},
     )
 
 

@@ -52,7 +52,7 @@ from kschedctl.replay.controllers.unreplayed_admission import (
     find_unasked_hooks,
     find_unread_limits,
 )
-from kschedctl.replay.denials import refuse, refuse_struct
+from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.replay.unknown import (
     VICTIMS,
@@ -211,9 +211,9 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
     incoming = _typed(pod)
     if not incoming.metadata.uid:  # not created yet
         if isinstance(pod, Pod):
-            refuse_struct(incoming, scheduler.cluster, admission=False)
+            raise_if_struct_denied(incoming, scheduler.cluster, admission=False)
         else:
-            refuse({"kind": "Pod", **pod}, scheduler.cluster, admission=False)
+            raise_if_denied({"kind": "Pod", **pod}, scheduler.cluster, admission=False)
         incoming = admit_pod(incoming, scheduler.cluster)
     return scheduler.view.admitted(scheduler.view.stored(incoming))
 

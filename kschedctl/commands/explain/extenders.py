@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from kschedctl.replay.shared_cluster import EXTENDERS_GOT
+from kschedctl.replay.shared_cluster import EXTENDER_INPUT_NOTE
 from kschedctl.reports.plugin_answers import ExtenderCallReport, ExtenderErrorReport, FirstFailReport
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import CallTellingMore
@@ -57,7 +57,7 @@ def extended(cycle: Cycle, scheduler: Scheduler) -> ExtenderFields:
 def _got(pod: str, scheduler: Scheduler) -> str:
     call = scheduler.call_extender
     more = isinstance(call, CallTellingMore) and pod in call.known
-    return EXTENDERS_GOT_MORE if more else EXTENDERS_GOT
+    return EXTENDERS_GOT_MORE if more else EXTENDER_INPUT_NOTE
 
 
 def diagnosis(cycle: Cycle) -> dict[str, FirstFailReport]:

@@ -15,7 +15,7 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import find_pods
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_checked
 
 
@@ -41,7 +41,7 @@ def report_named_elsewhere(
         scope="",
         waiting_elsewhere=entries,
         asked_about=tuple(map(str, named)),
-        unknown=unread_elsewhere(inquiry.cluster) if not entries else (),
+        unknown=find_unread_waiting_kinds(inquiry.cluster) if not entries else (),
         undecided=is_not_checked(entries),
     )
 

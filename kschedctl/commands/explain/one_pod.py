@@ -15,7 +15,7 @@ from kschedctl.commands.explain.reports import Explanations
 from kschedctl.commands.explain.retries import with_audited_retries
 from kschedctl.fixes.new_node import autoscaler_fixes, new_node
 from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
-from kschedctl.replay.denials import refuse
+from kschedctl.replay.denials import raise_if_denied
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy, complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -76,7 +76,7 @@ def _explained_at(now: str, asked: TargetPod, remedies: bool) -> Explanation:
 def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
     """The pod that is meant. Raises what ``explain`` raises."""
     if isinstance(pod, Mapping) and pod.get("kind") in KINDS and not object_at(pod, "metadata").get("uid"):
-        refuse(pod, cluster, admission=False)
+        raise_if_denied(pod, cluster, admission=False)
     return stand_in_of(Scheduler(cluster, call_extender), pod)
 
 

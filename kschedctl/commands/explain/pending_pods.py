@@ -12,7 +12,7 @@ from kschedctl.commands.explain.report import FINE
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.reports.growth import NodeGrowth
 from kschedctl.reports.unknown import undecided
 from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
@@ -83,7 +83,7 @@ def pending_in(
 def with_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str | None, now: str) -> PendingPods:
     """Return the report with what waits before kube-scheduler sees a pod of it, which decides the verdict, too."""
     elsewhere = find_waiting_elsewhere(cluster, namespace, now)
-    unread_queues = unread_elsewhere(cluster)
+    unread_queues = find_unread_waiting_kinds(cluster)
     pending = any(group.verdict not in FINE for group in report.groups) and not report.undecided
     certain = pending or bool(report.not_created) or is_not_admitted(elsewhere)
     doubtful = report.undecided or is_not_checked(elsewhere) or undecided(unread_queues)

@@ -26,7 +26,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
-from kschedctl.replay.placements import pending_groups, pod_counts
+from kschedctl.replay.placements import count_pods_by_place, group_unplaced
 from kschedctl.replay.repeated_runs import spread_over_runs
 from kschedctl.replay.return_order import (
     combine_always_unplaced,
@@ -34,8 +34,8 @@ from kschedctl.replay.return_order import (
     shuffle_returns,
     spread_unplaced,
 )
-from kschedctl.replay.settling import run_on, victims
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.settling import list_victims, schedule_with_victims
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -95,7 +95,7 @@ def failures(
 ) -> Failures:
     """The losses of every ``unit``, a key of UNITS, the worst first. Raises UsageError, InputError."""
     shared = SharedCluster(cluster, sampling, call_extender)
-    workers = those_who_may_ask(workers, call_extender)
+    workers = limit_workers(workers, call_extender)
     what = losses(cluster, unit, pairs)
     trials = [replace(loss, seed=seed + run, in_any_order=run > 0) for loss in what for run in range(runs)]
     results = run_all(lose, shared, trials, workers, progress.begin("Failures", len(trials)))
@@ -110,8 +110,8 @@ def failures(
         seed=seed,
         failures=tuple(worst),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
-        search_start=search_start(sampling, len(cluster.nodes), seed),
-        **cluster_basis(merge_unknown_kinds(failure.unknown for failure in worst), shared.scheduler),
+        search_start=describe_search_start(sampling, len(cluster.nodes), seed),
+        **build_cluster_basis(merge_unknown_kinds(failure.unknown for failure in worst), shared.scheduler),
         interrupted=results.interrupted,
         runs=runs,
     )
@@ -141,7 +141,7 @@ def _worst(runs: Sequence[Failure]) -> Failure:
 
 def lose(shared: SharedCluster, loss: Loss) -> Failure:
     """One loss."""
-    view, (made_anew, bare) = shared.scheduler.view, shared.once(_fates)
+    view, (made_anew, bare) = shared.scheduler.view, shared.get_cached(_fates)
     gone = np.zeros(len(view.nodes), np.bool_)
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.node]
@@ -152,7 +152,7 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
     emptied = simulation.view.fork() if loss.in_any_order else None
     if loss.in_any_order:
         displaced = shuffle_returns(simulation, displaced, Random(loss.seed))
-    outcomes = run_on(simulation, [position for position in displaced if position not in refused])
+    outcomes = schedule_with_victims(simulation, [position for position in displaced if position not in refused])
     if simulation.interrupted:
         raise KeyboardInterrupt
     after = np.zeros_like(view.requested)
@@ -162,11 +162,11 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
         nodes=loss.nodes,
         displaced=len(displaced),
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
-        evicted=len(victims(outcomes)),
+        evicted=len(list_victims(outcomes)),
         lost=int((there & bare).sum()),
-        reasons=pending_groups(simulation, outcomes, {}),
+        reasons=group_unplaced(simulation, outcomes, {}),
         in_no_order={} if emptied is None else count_always_unplaced(Simulation(shared.scheduler, emptied), outcomes),
-        **pod_counts(view, view.requested, after),
+        **count_pods_by_place(view, view.requested, after),
         unknown=find_simulation_unknowns(simulation),
         not_created=not_created,
     )

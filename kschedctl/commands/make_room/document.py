@@ -14,8 +14,8 @@ from kschedctl.commands.make_room.room import PlanPart, RoomMaking, never_tried
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_of_job
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.pools import pool_changes
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.pools import compare_pools
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -42,12 +42,12 @@ def document(room: RoomMaking) -> MakeRoom:
         cause=_cause(simulation, missing),
         preempts=_preempts(room),
         commands=tuple(command for part in room.parts for command in _commands(room, part)),
-        pools=pool_changes(room.before.view, simulation.view) if room.parts else (),
+        pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(fragmented(room.searches[0])) if room.searches else (),
         held=tuple(HeldPods(why, count) for why, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_searched(room),
         interrupted=room.interrupted,
-        **cluster_basis(find_simulation_unknowns(simulation, *leans_on), room.before.scheduler),
+        **build_cluster_basis(find_simulation_unknowns(simulation, *leans_on), room.before.scheduler),
     )
 
 

@@ -53,7 +53,7 @@ class _Spread(NamedTuple):
 def _devices(search: PlanSearch) -> Iterator[FragmentedResource]:
     """Requests no alternative of which any node can fill; those are told for which there is enough in all."""
     cycle = search.stage.simulation().cycle(search.wanted)
-    evaluation = cycle.pre_filter.state_of(DynamicResources)
+    evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None or search.but_for_devices is None:
         return
     found: dict[tuple[str, str], dict[str, list[FreeDevices]]] = {}

@@ -19,7 +19,7 @@ from kschedctl.replay.controllers.eviction import (
     terminates_beside_replacement,
 )
 from kschedctl.replay.edits import change_pods
-from kschedctl.replay.settling import after
+from kschedctl.replay.settling import build_resulting_cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
@@ -42,7 +42,9 @@ def lingering_course(course: PlanCourse) -> PlanCourse | None:
         return None
     leaving = {position: as_terminating(view.pods.objects[position], _node(view, position)) for position in lingers}
     there = {(pod.metadata.namespace, pod.metadata.name): pod for pod in leaving.values()}
-    scheduler = Scheduler(change_pods(after(stage.simulation()), there), stage.scheduler.call_extender)
+    scheduler = Scheduler(
+        change_pods(build_resulting_cluster(stage.simulation()), there), stage.scheduler.call_extender
+    )
     now = scheduler.view.fork()
     index = now.pods.index
     for pod in leaving.values():

@@ -12,7 +12,7 @@ from kschedctl.commands.make_room.document import document
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import DraftTask, RoomMaking, RoomWishes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, open_worker_pool
-from kschedctl.replay.shared_cluster import those_who_may_ask
+from kschedctl.replay.shared_cluster import limit_workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -36,7 +36,7 @@ def make_room(
     """
     shared = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
     room = shared.made = _begun(Scheduler(cluster, call_extender), shared)
-    with open_worker_pool(judged, shared, those_who_may_ask(workers, call_extender)) as room.hands:
+    with open_worker_pool(judged, shared, limit_workers(workers, call_extender)) as room.hands:
         room.done = progress.begin("Trying plans", 0)
         return _made(room)
 

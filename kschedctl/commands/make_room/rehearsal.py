@@ -21,7 +21,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Node
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_node
-from kschedctl.replay.settling import come_back
+from kschedctl.replay.settling import recreate_gone
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -96,7 +96,7 @@ class Rehearsal:
             self.view.assume(leaving, source)
         if self.first:
             self._try_waiting(simulation)
-        outcome = simulation.attempt(position) if come_back(simulation, [position]) else None
+        outcome = simulation.attempt(position) if recreate_gone(simulation, [position]) else None
         if leaving is not None:
             self.view.forget(leaving)
             outcome = outcome or simulation.attempt(position)

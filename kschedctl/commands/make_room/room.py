@@ -26,7 +26,7 @@ from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.parallel import WorkerPool
 from kschedctl.replay.pools import Pools
-from kschedctl.replay.settling import all_outcomes, pending
+from kschedctl.replay.settling import find_pending, schedule_victims
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -126,14 +126,14 @@ class RoomMaking:
         """Raises UsageError for a pool that is not there, InputError for a selector."""
         keep = _selector(wishes.keep) if wishes.keep else None
         simulation = Simulation(scheduler, seed=seed)
-        others = [position for position in pending(simulation) if position not in wanted]
-        outcomes = all_outcomes(simulation, simulation.schedule(others))
+        others = [position for position in find_pending(simulation) if position not in wanted]
+        outcomes = schedule_victims(simulation, simulation.schedule(others))
         if simulation.interrupted:
             raise KeyboardInterrupt
         waiting = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
         left = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = Pools.of(simulation.view).chosen(wishes.pool)
+        nodes = Pools.of(simulation.view).nodes_in(wishes.pool)
         return cls(stage.cordoning(NOWHERE), simulation, wanted, left, nodes, keep, wishes, stage)
 
     def make(self) -> None:

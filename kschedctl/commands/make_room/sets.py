@@ -44,7 +44,7 @@ class SetsOnNodes:
 
     def __init__(self, cycle: Cycle, movable: Movable, pods: Rows, among: Bools) -> None:
         self.cycle, self.movable, self.view = cycle, movable, cycle.view
-        self.filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
+        self.filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
         self.giving = GivingBack(cycle)
         pods = pods[self.view.node[pods] >= 0]
         order = np.lexsort((pods, *self._costs(pods[:, None])[::-1], self.view.node[pods]))

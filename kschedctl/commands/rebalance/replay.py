@@ -20,7 +20,7 @@ from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.commands.rebalance.lingering import LingeringPods
 from kschedctl.replay.controllers.eviction import Evictions, job_would_fail
 from kschedctl.replay.edits import is_recreated
-from kschedctl.replay.settling import come_back, pending
+from kschedctl.replay.settling import find_pending, recreate_gone
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -71,11 +71,11 @@ class EvictionReplay:
         """``lingering``: as for LingeringPods. Raises KeyboardInterrupt."""
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         slow = LingeringPods.taken_off(simulation.view, lingering)
-        simulation.schedule(pending(simulation))
+        simulation.schedule(find_pending(simulation))
         if simulation.interrupted:
             raise KeyboardInterrupt
         replay = cls(simulation, np.zeros(len(simulation.view.pods), np.bool_), Evictions(simulation), slow)
-        replay.waiting = pending(simulation)
+        replay.waiting = find_pending(simulation)
         return replay
 
     def begin(self) -> None:
@@ -108,7 +108,7 @@ class EvictionReplay:
     def _replaced(self, position: Position, source: Row) -> Outcome | None:
         """What becomes of the pod that is created instead of one that is evicted from a node."""
         self.simulation.take_down([position])
-        come_back(self.simulation, [position])
+        recreate_gone(self.simulation, [position])
         leaving = self.lingering.stay(position, source)
         outcome = self.simulation.attempt(position)
         if leaving is None:

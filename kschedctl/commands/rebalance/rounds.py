@@ -26,8 +26,8 @@ from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_of_job
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.replay.pools import pool_changes
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.pools import compare_pools
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.scheduler import Scheduler
@@ -119,7 +119,7 @@ class Rebalance:
         """What was replayed."""
         pods = self.replay.simulation.view.pods.objects
         jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
-        basis = cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
+        basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
         held = pods.table.columns.containers.values
         missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_RECORDED not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
@@ -144,7 +144,7 @@ class Rebalance:
             kept=tuple(HeldPods(why, count) for why, count in sorted(self.kept.items(), key=lambda item: -item[1])),
             placed=tuple(self._placed()),
             commands=tuple(self._commands()),
-            pools=pool_changes(self.before, self.replay.simulation.view),
+            pools=compare_pools(self.before, self.replay.simulation.view),
             interrupted=self.interrupted,
             **basis,
         )

@@ -18,7 +18,7 @@ from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
-from kschedctl.replay.shared_cluster import of_extenders
+from kschedctl.replay.shared_cluster import extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.remedy import complete_first
@@ -67,7 +67,7 @@ def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress
             for fix in best
         ),
         impossible=(*impossible(search), *rollouts.refused()),
-        extended=of_extenders(asked.scheduler),
+        extended=extender_notes(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
         unknown=merge_unknown_kinds((document.unknown, unheard(fix.ranked for fix in best))),
     )

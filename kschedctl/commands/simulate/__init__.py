@@ -42,20 +42,20 @@ from kschedctl.replay.edits import add_pods, change_pods
 from kschedctl.replay.growth import simulate_growth
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.replay.placements import (
-    domain_keys,
-    eviction_chain,
-    evictions,
-    headroom,
-    nodes_of,
-    pending_groups,
-    per_domain,
-    pod_counts,
-    retried_groups,
-    waiting_at_permit,
+    compute_headroom,
+    count_by_domain,
+    count_by_node,
+    count_pods_by_place,
+    find_topology_keys,
+    find_waiting_at_permit,
+    group_retried,
+    group_unplaced,
+    report_evictions,
+    summarize_evictions,
 )
 from kschedctl.replay.repeated_runs import run_seeds
-from kschedctl.replay.settling import after, come_back, recreate_evicted, victims
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted, recreate_gone
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.not_created import CreationFix, NotCreated
@@ -129,7 +129,7 @@ def simulate(
     waiting = pending or autoscaler is not None
     shared = prepare(cluster, manifests, rollout=rollout, pending=waiting, sampling=sampling, counting=counting)
     shared.in_full, shared.autoscaler = {seed: in_full}, autoscaler
-    shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
+    shared.call_extender, workers = call_extender, limit_workers(workers, call_extender)
     if runs == 1:
         begun = progress.begin("Scheduling", len(shared.workloads) + len(shared.others))
         report = run_scene(shared, seed, begun)
@@ -174,12 +174,12 @@ def run_scene(
     view, not_created = simulation.view, refused_in(shared, rollouts, seed)
     own = _own_pods(shared, simulation)
     outcomes = [outcome for outcome in of_all_pods if outcome.position in own]
-    evicted = evictions(simulation)
+    evicted = report_evictions(simulation)
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
-    pending = pending_groups(simulation, outcomes, shared.workloads, queues=True)
-    retried = retried_groups(simulation, outcomes, shared.workloads)
+    pending = group_unplaced(simulation, outcomes, shared.workloads, with_queues=True)
+    retried = group_retried(simulation, outcomes, shared.workloads)
     explained = _explained(shared, seed, simulation, outcomes)
     report = reports.SimulationReport(
         seed=seed,
@@ -191,17 +191,17 @@ def run_scene(
         retried=retried,
         explained=explained,
         evicted=evicted,
-        headroom=headroom(view, before),
-        **pod_counts(view, before, view.requested),
+        headroom=compute_headroom(view, before),
+        **count_pods_by_place(view, before, view.requested),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
-        waiting=waiting_at_permit(simulation, placed.values()),
+        waiting=find_waiting_at_permit(simulation, placed.values()),
         assumed=tuple(shared.assumed),
-        search_start=search_start(shared.sampling, len(names), seed),
+        search_start=describe_search_start(shared.sampling, len(names), seed),
         **_basis(shared, simulation, not_created),
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
-        chain=eviction_chain(simulation, evicted),
+        chain=summarize_evictions(simulation, evicted),
     )
     return _with_new_nodes(report, shared, simulation)
 
@@ -219,14 +219,16 @@ def _with_new_nodes(
     """With what an autoscaler makes for the pods that found no room."""
     if shared.autoscaler is None or not report.unplaced or simulation.interrupted:
         return report
-    growth = simulate_growth(after(simulation), shared.autoscaler, shared.call_extender)
+    growth = simulate_growth(build_resulting_cluster(simulation), shared.autoscaler, shared.call_extender)
     return replace(report, growth=growth, undecided=report.undecided or bool(growth.doubts))
 
 
 def _basis(shared: Deployed, simulation: Simulation, not_created: Sequence[NotCreated]) -> ClusterBasis:
     """What the report rests on; that a pod is not created hangs on nothing that was not read."""
     created, counted = _to_create(shared), shared.counted
-    basis = cluster_basis(find_simulation_unknowns(simulation), shared.scheduler, created=created, counted=counted)
+    basis = build_cluster_basis(
+        find_simulation_unknowns(simulation), shared.scheduler, created_pods=created, replayed=counted
+    )
     if not_created and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False
     return basis
@@ -246,7 +248,7 @@ def _explained(
     if not kinds:
         return ()
     waiting = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
-    return explained_in_full(Scheduler(after(simulation), shared.call_extender), waiting, kinds)
+    return explained_in_full(Scheduler(build_resulting_cluster(simulation), shared.call_extender), waiting, kinds)
 
 
 def deploy(
@@ -266,7 +268,7 @@ def deploy(
     recreate_evicted(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position[key] for key in shared.others], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        evicted = come_back(simulation, [victim for victim in victims(outcomes) if victim not in scaled_down])
+        evicted = recreate_gone(simulation, [victim for victim in list_victims(outcomes) if victim not in scaled_down])
         outcomes += simulation.schedule(evicted)
     return simulation, rollouts, outcomes
 
@@ -315,8 +317,8 @@ def _workload(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlace
         running=len(rows),
         pending=len(rollout.waiting),
         removed=len(change.removed) - len(rollout.old),
-        nodes=nodes_of(view, rows),
-        domains=per_domain(view, rows, domain_keys(view, template)),
+        nodes=count_by_node(view, rows),
+        domains=count_by_domain(view, rows, find_topology_keys(view, template)),
         rollout=rollout.status,
     )
 

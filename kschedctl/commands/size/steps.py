@@ -13,9 +13,9 @@ from kschedctl.commands.simulate import prepare
 from kschedctl.commands.whatif import Run
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay.edits import cordon
-from kschedctl.replay.scenarios.scenario import chosen_nodes, in_step, verb
-from kschedctl.replay.scenarios.steps_on_pods import manifests_of
-from kschedctl.replay.settling import Settled
+from kschedctl.replay.scenarios.scenario import find_step_nodes, get_step, locate_step_error
+from kschedctl.replay.scenarios.steps_on_pods import iter_manifests
+from kschedctl.replay.settling import SettledCluster
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 
@@ -30,12 +30,12 @@ def apply_steps(
 
     Raises KschedctlError that names the step.
     """
-    run = Run(Settled(cluster, {}), files.__getitem__, where, 0, None)
-    for number, (name, part) in enumerate(map(verb, scenario.steps), 1):
+    run = Run(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
+    for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):
         try:
-            run.rest = Settled(_apply_step(run, name, part), {})
+            run.rest = SettledCluster(_apply_step(run, name, part), {})
         except KschedctlError as error:
-            raise in_step(error, number, name, where) from None
+            raise locate_step_error(error, number, name, where) from None
     return run.rest.cluster, run.not_created
 
 
@@ -43,12 +43,12 @@ def _apply_step(run: Run, name: str, part: parts.Part) -> Cluster:
     cluster = run.rest.cluster
     match part:
         case parts.Apply():
-            manifests = [manifest for _, manifest in manifests_of(part, run.read)]
+            manifests = [manifest for _, manifest in iter_manifests(part, run.read)]
             prepared = prepare(cluster, manifests, counting={})
             run.not_created += prepared.not_created
             return prepared.cluster
         case parts.InstanceTypes():
             raise UsageError("all nodes are bought anew, so none are launched before", hint="leave the step out")
         case parts.SomeNodes() if name == "drain":  # their pods are placed anew, as all are
-            return cordon(cluster, chosen_nodes(cluster, part))
-    return run.edited(name, part).result
+            return cordon(cluster, find_step_nodes(cluster, part))
+    return run.edited(name, part).build_cluster

@@ -37,17 +37,25 @@ from kschedctl.replay.repeated_runs import run_seeds, spread_over_runs
 from kschedctl.replay.scenarios import steps_on_nodes, steps_on_pods
 from kschedctl.replay.scenarios import steps_on_nodes as steps_on_node_pools
 from kschedctl.replay.scenarios.scenario import (
-    Edit,
-    Files,
-    chosen_nodes,
-    files_of,
-    in_step,
+    FileReader,
+    StepResult,
+    find_step_nodes,
+    get_step,
     load_scenario,
-    no_files,
-    verb,
+    locate_step_error,
+    read_files,
+    read_no_files,
 )
-from kschedctl.replay.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.settling import (
+    SettledCluster,
+    explain_settled,
+    explain_with_victims,
+    find_pending,
+    list_victims,
+    schedule_with_victims,
+    settle,
+)
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
@@ -57,7 +65,7 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
-EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
+EDITS: Mapping[str, Callable[[Any, Cluster, FileReader], StepResult]] = {
     "cordon": steps_on_nodes.cordon,
     "uncordon": steps_on_nodes.uncordon,
     "taint": steps_on_nodes.taint,
@@ -88,8 +96,8 @@ class Run:
     whether all of admission; ``judged``: the pods made anew that passed it, or not, as they came.
     """
 
-    rest: Settled
-    read: Files
+    rest: SettledCluster
+    read: FileReader
     where: str
     seed: int
     sampling: SampledFrom | None
@@ -113,11 +121,11 @@ class Run:
 
     def take(self, step: parts.Step) -> None:
         """Take one step, and let the pending pods pass the queue. Raises KschedctlError that names the step."""
-        name, part = verb(step)
+        name, part = get_step(step)
         try:
             displaced, notes = self._take(name, part)
         except KschedctlError as error:
-            raise in_step(error, len(self.steps) + 1, name, self.where) from None
+            raise locate_step_error(error, len(self.steps) + 1, name, self.where) from None
         rest = self.rest
         self.unknown = merge_unknown_kinds((self.unknown, rest.unknown))
         report = StepReport(name, displaced, rest.placed, len(rest.waiting), rest.evicted, tuple(notes))
@@ -130,10 +138,10 @@ class Run:
             case parts.SomeNodes() if name == "drain":
                 return self._drain(part)
         edit = self.edited(name, part)
-        self.rest = settle(edit.result, self.seed, self.sampling, self.call_extender)
-        return edit.displaced, edit.notes
+        self.rest = settle(edit.build_cluster, self.seed, self.sampling, self.call_extender)
+        return edit.displaced_count, edit.notes
 
-    def edited(self, name: str, part: parts.Part) -> Edit:
+    def edited(self, name: str, part: parts.Part) -> StepResult:
         """The step as an edit, less the pods that the API server does not create. Raises KschedctlError."""
         edit = EDITS[name](part, self.rest.cluster, self.read)
         if isinstance(part, parts.Scale):
@@ -142,34 +150,34 @@ class Run:
             self._come_again(edit)
         return edit
 
-    def _come_again(self, edit: Edit) -> None:
+    def _come_again(self, edit: StepResult) -> None:
         """Take out of the edit the pods that the API server does not create anew, once those that go are gone."""
-        going, coming = edit.going(self.rest.cluster), edit.coming(self.rest.cluster)
+        going, coming = edit.find_leaving(self.rest.cluster), edit.find_arriving(self.rest.cluster)
         admissions = Admissions(self.rest.cluster, {})
         refused = admissions.replace_pods(going, coming)
         for pod, _ in refused:
-            edit.change(pod, None)
+            edit.change_pod(pod, None)
         self.not_created += admissions.report_by_workload(coming, refused)
         self.judged |= {pod.key for pod in coming}
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
-    def _scale(self, part: parts.Scale, edit: Edit) -> None:
+    def _scale(self, part: parts.Scale, edit: StepResult) -> None:
         """Take out of the edit the pods that the API server does not create; the others count."""
         cluster, owner = self.rest.cluster, Owner(part.kind, part.namespace, part.name)
-        new = {key: pod for key, pod in edit.pods.items() if pod is not None}
-        removed = [there for key, pod in edit.pods.items() if pod is None and (there := cluster.pod(*key))]
+        new = {key: pod for key, pod in edit.changed_pods.items() if pod is not None}
+        removed = [there for key, pod in edit.changed_pods.items() if pod is None and (there := cluster.pod(*key))]
         kept = select_pods(cluster, lambda pod: find_owner(pod) == owner)[len(removed) :]
         change = WorkloadChange(str(owner), kept=kept, removed=removed, new=list(new.values()))
         admissions = Admissions(cluster, {})
         lacking = admissions.admit_more(owner, change)
         for key in list(new)[len(change.new) :]:
-            del edit.pods[key]
+            del edit.changed_pods[key]
         self.not_created += [lacking] if lacking else []
         self.counted.setdefault(part.namespace, False)
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _apply(self, part: parts.Apply) -> tuple[int, Sequence[str]]:
-        placed = list(steps_on_pods.manifests_of(part, self.read))
+        placed = list(steps_on_pods.iter_manifests(part, self.read))
         if not placed:
             raise UsageError("no manifests", hint="give files or manifests")
         manifests = [manifest for _, manifest in placed]
@@ -181,14 +189,14 @@ class Run:
         shared.call_extender = self.call_extender
         simulation, rollouts, outcomes = deploy(shared, self.seed)
         self.not_created += refused_in(shared, rollouts, self.seed)
-        rest = settled(simulation, driven_away_too(simulation, outcomes))
+        rest = explain_settled(simulation, explain_with_victims(simulation, outcomes))
         admissions = rollouts[0].creation.admissions if rollouts and rollouts[0].creation else None
         self.rest = replace(rest, cluster=admissions.with_current_quotas(rest.cluster)) if admissions else rest
         notes = (f"{rollout.change.workload}: {rollout.status}" for rollout in rollouts if rollout.status)
         return sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts), [*shared.assumed, *notes]
 
     def _drain(self, part: parts.SomeNodes) -> tuple[int, Sequence[str]]:
-        names = chosen_nodes(self.rest.cluster, part)
+        names = find_step_nodes(self.rest.cluster, part)
         scheduler = Scheduler(node_edits.cordon(self.rest.cluster, names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         admissions = Admissions(self.rest.cluster, {})
@@ -197,11 +205,11 @@ class Run:
         self.not_created += draining.report_not_created()
         pods = simulation.view.pods.objects
         self.judged |= {pods[position].key for position in (*draining.outcomes, *draining.denied)}
-        later = [] if simulation.interrupted else run_on(simulation, pending(simulation))
-        rest = settled(simulation, [*draining.outcomes.values(), *later])
+        later = [] if simulation.interrupted else schedule_with_victims(simulation, find_pending(simulation))
+        rest = explain_settled(simulation, [*draining.outcomes.values(), *later])
         rest = replace(rest, cluster=admissions.with_current_quotas(rest.cluster))
         waiting = {**self.rest.waiting, **rest.waiting} if simulation.interrupted else rest.waiting
-        evicted = len(victims([*draining.preemptions, *later]))
+        evicted = len(list_victims([*draining.preemptions, *later]))
         unknown = find_simulation_unknowns(simulation, *draining.dependencies)
         self.rest = replace(rest, waiting=waiting, evicted=evicted, unknown=unknown)
         blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.report_blocked()]
@@ -243,11 +251,11 @@ class Question:
 
     def rows(self) -> tuple[VersionChange, ...]:
         """What the two versions changed."""
-        from kschedctl.commands.versions.changes import between  # noqa: PLC0415 - all plugins, for few questions
+        from kschedctl.commands.versions.changes import compare_versions  # noqa: PLC0415 - all plugins, for few questions
 
-        return between(*self.settings).changes
+        return compare_versions(*self.settings).changes
 
-    def settle(self, cluster: Cluster, seed: int) -> Settled:
+    def settle(self, cluster: Cluster, seed: int) -> SettledCluster:
         """The cluster at rest before the scenario begins."""
         return settle(cluster, seed, self.sampling, self.call_extender)
 
@@ -269,7 +277,7 @@ def whatif(
     scenario: parts.Scenario | JsonObject | None,
     under: Settings | None = None,
     *,
-    read: Files = no_files,
+    read: FileReader = read_no_files,
     where: str = "",
     seed: int = 0,
     runs: int = 1,
@@ -294,7 +302,7 @@ def whatif(
         scenario = parts.Scenario(steps=())
     elif not isinstance(scenario, parts.Scenario):
         scenario = load_scenario(scenario, where)
-    files, workers = files_of(scenario, read, where), those_who_may_ask(workers, call_extender)
+    files, workers = read_files(scenario, read, where), limit_workers(workers, call_extender)
     question = Question(cluster, scenario, files, where, under or {}, sampling, call_extender, {seed: in_full})
     report = _over(question, seed, runs, workers, progress)
     if not question.of_versions or report.interrupted:
@@ -338,7 +346,7 @@ def answer(question: Question, seed: int, progress: Progress = NO_PROGRESS) -> W
 
 
 def _with_causes(
-    question: Question, seed: int, report: WhatIf, rests: tuple[Settled, Settled], progress: Progress
+    question: Question, seed: int, report: WhatIf, rests: tuple[SettledCluster, SettledCluster], progress: Progress
 ) -> WhatIf:
     """The comparison with texts that differ, and under the first seed with the changes behind all differences."""
     before, after = rests
@@ -362,7 +370,7 @@ def _with_causes(
     return replace(report, changes=changes, messages=tuple(message_changes(messages, because)))
 
 
-def _run(question: Question, seed: int, start: Settled, progress: Progress) -> Run:
+def _run(question: Question, seed: int, start: SettledCluster, progress: Progress) -> Run:
     run = Run(start, question.files.__getitem__, question.where, seed, question.sampling, question.call_extender)
     run.unknown = start.unknown
     run.take_all(question.scenario, progress)
@@ -376,7 +384,7 @@ def _pod(cluster: Cluster, key: str) -> Pod | None:
     return pod if pod is not None and pod.metadata.owner_references else None
 
 
-def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
+def _report(question: Question, seed: int, before: SettledCluster, run: Run) -> WhatIf:
     after, changes = run.rest, tuple(pod_changes(before, run.rest))
     schedulers = [Scheduler(shared.cluster, question.call_extender) for shared in (before, after)]
     waiting = (change.pod for change in changes if change.change == "NewlyPending")
@@ -397,10 +405,10 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.settings),
         explained=explained_in_full(schedulers[1], waiting, in_full),
-        search_start=search_start(question.sampling, len(question.cluster.nodes), seed),
+        search_start=describe_search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         not_created=tuple(not_created),
-        **cluster_basis(
-            merge_unknown_kinds((before.unknown, run.unknown)), *schedulers, created=created, counted=counted
+        **build_cluster_basis(
+            merge_unknown_kinds((before.unknown, run.unknown)), *schedulers, created_pods=created, replayed=counted
         ),
     )

@@ -20,7 +20,7 @@ from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.scenarios.scenario import Files
+from kschedctl.replay.scenarios.scenario import FileReader
 from kschedctl.sources.read import load_configuration_file
 
 EXAMPLES = (
@@ -31,7 +31,7 @@ EXAMPLES = (
 
 
 class WhatIfChoices(RunChoices):
-    read: Files
+    read: FileReader
     where: str
     in_full: int
 

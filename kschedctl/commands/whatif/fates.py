@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif.report import MessageChange, PodChange
-from kschedctl.replay.settling import Settled
+from kschedctl.replay.settling import SettledCluster
 
 Because = Mapping[str, tuple[str, ...]]
 """Pod -> why it does not fare as before, where that was asked."""
 
 
-def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
+def pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[PodChange]:
     """Every pod that ends up elsewhere, by name."""
     then, now = _nodes(before.cluster), _nodes(after.cluster)
     for key in sorted(then.keys() | now.keys()):
@@ -27,7 +27,7 @@ def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
             yield PodChange(key, str(find_owner(pod)), change, source or "", target or "", message)
 
 
-def new_messages(before: Settled, after: Settled) -> dict[str, tuple[str, str]]:
+def new_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
     """The pods that wait in both and of which not the same is said -> what was, and what is."""
     pairs = ((pod, (then, after.waiting.get(pod, then))) for pod, then in sorted(before.waiting.items()))
     return {pod: pair for pod, pair in pairs if pair[0] != pair[1]}
@@ -42,7 +42,7 @@ def message_changes(messages: Mapping[str, tuple[str, str]], because: Because) -
         yield MessageChange(then, now, tuple(pods), why)
 
 
-def fates(settled: Settled) -> dict[str, tuple[str, str]]:
+def fates(settled: SettledCluster) -> dict[str, tuple[str, str]]:
     """Every pod -> its node, or none and what is said of it."""
     waiting = settled.waiting
     return {pod: (node, "" if node else waiting.get(pod, "")) for pod, node in _nodes(settled.cluster).items()}

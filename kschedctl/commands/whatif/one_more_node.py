@@ -12,7 +12,7 @@ from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import KschedctlError
 from kschedctl.replay.edits import change_pods
-from kschedctl.replay.scenarios.scenario import no_files
+from kschedctl.replay.scenarios.scenario import read_no_files
 from kschedctl.replay.scenarios.steps_on_nodes import add_nodes
 from kschedctl.reports.placements import UnplacedPods
 from kschedctl.reports.scenario import AddNodes
@@ -83,10 +83,10 @@ def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
 
 def _welcome(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) -> bool:
     """Whether an empty node like this one would take a pod of each of the groups: one cycle each, no replay."""
-    edit = add_nodes(AddNodes(like=like, name=NEW), cluster, no_files)
+    edit = add_nodes(AddNodes(like=like, name=NEW), cluster, read_no_files)
     refused = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MOST_ASKED]]
     pods = [made_again(pod) for pod in refused if pod is not None]
-    scheduler = Scheduler(change_pods(edit.result, {(p.metadata.namespace, p.metadata.name): p for p in pods}))
+    scheduler = Scheduler(change_pods(edit.build_cluster, {(p.metadata.namespace, p.metadata.name): p for p in pods}))
     row = scheduler.view.nodes.index[f"{NEW}-0"]
     for pod in map(scheduler.view.stored, pods):
         framework = scheduler.framework(pod.spec.scheduler_name)

@@ -162,7 +162,7 @@ class Explaining:
             return cache(lambda pod: ask(asked, Position(index[pod])))
 
         def likely(pod: str) -> Names:
-            asked = (pair.once(_Asked) for pair in self.pair)
+            asked = (pair.get_cached(_Asked) for pair in self.pair)
             then, now = (scheduler.by_plugin(Position(index[pod])) for scheduler in asked)
             return versions.of_plugins({name for name in then.keys() | now.keys() if then.get(name) != now.get(name)})
 
@@ -191,7 +191,7 @@ def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]
 
 def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
     """Where pods would go under both schedulers; pods alike are best asked about one after the other."""
-    first, second = pair.before.once(_Asked), pair.after.once(_Asked)
+    first, second = pair.before.get_cached(_Asked), pair.after.get_cached(_Asked)
     elsewhere, rescored, unknown, failed, same = [], [], set[Unknown](), 0, set[int]()
     scores: dict[int, Scored | None] = {}
     for position in positions:

@@ -64,7 +64,7 @@ SpecEdit = Callable[[Writable], None]
 """A function that changes a pod spec in place."""
 
 
-class ObjectChange(NamedTuple):
+class FixObjectChange(NamedTuple):
     """The change or creation of an object other than the pod."""
 
     before: Struct | None
@@ -86,7 +86,7 @@ class FixStep(NamedTuple):
     """The step in words."""
     edit: SpecEdit | None = None
     """Changes the pod spec; None if the step changes other objects."""
-    objects: tuple[ObjectChange, ...] = ()
+    objects: tuple[FixObjectChange, ...] = ()
     """Changes of other objects."""
     weakens: str = ""
     """The guarantee that the step gives up, empty for none."""
@@ -127,7 +127,7 @@ def _build_creation(created: Any, remark: str = "", extra_fields: Mapping[str, J
     return FixStep(
         StepKind(f"Create{type(created).__name__}"),
         f"create {ObjectKey.of(created)}{remark}",
-        objects=(ObjectChange(None, created, extra_fields),),
+        objects=(FixObjectChange(None, created, extra_fields),),
     )
 
 
@@ -269,7 +269,7 @@ def _build_weaker_level(namespace: Namespace, before: str, level: str) -> FixSte
     after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
     what = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
     weakens = f"all pods of namespace {meta.name} may do what {before} forbids"
-    return FixStep(StepKind.ENFORCE_LESS, what, objects=(ObjectChange(namespace, after),), weakens=weakens)
+    return FixStep(StepKind.ENFORCE_LESS, what, objects=(FixObjectChange(namespace, after),), weakens=weakens)
 
 
 def _set_restricted_context(spec: Writable) -> None:

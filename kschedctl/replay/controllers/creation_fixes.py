@@ -23,9 +23,9 @@ from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, ObjectChange, StepKind, suggest_steps
+from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixObjectChange, FixStep, StepKind, suggest_steps
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import json_patch, of_template, plain, strategic_patch
+from kschedctl.replay.patches import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.not_created import CreationFix
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.scheduler import Scheduler
@@ -142,7 +142,7 @@ class MissingPods:
         owner = self._editable_owner
         candidates = self.cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         workload: Struct | None = next((obj for obj in candidates if obj.metadata.name == owner.name), None)
-        return None if workload is None else {"kind": owner.kind, **plain(workload)}
+        return None if workload is None else {"kind": owner.kind, **to_document(workload)}
 
     @cached_property
     def _scheduler_with_claims(self) -> Scheduler:
@@ -158,9 +158,9 @@ class MissingPods:
         objects = [change for way in state.steps for change in way.objects]
         owner, before = self._editable_owner, self.document or self._stored_manifest or {}
         after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
-        patch = strategic_patch(_extract_pod(owner.kind, before), _extract_pod(owner.kind, after))
+        patch = build_strategic_patch(_extract_pod(owner.kind, before), _extract_pod(owner.kind, after))
         owner_patch = (
-            {} if any(map(_has_guessed_amounts, author_steps)) or not patch else of_template(owner.kind, patch)
+            {} if any(map(_has_guessed_amounts, author_steps)) or not patch else wrap_in_template(owner.kind, patch)
         )
         opens, then = _try_scheduling(self._scheduler_with_claims, stored)
         return CreationFix(
@@ -188,7 +188,7 @@ class MissingPods:
     def _describe_patch(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:
         """Return the change of the workload in the form of ``Remedy.changes``."""
         kind, namespace, name = self._editable_owner
-        operations = list(json_patch(dict(before), dict(after)))
+        operations = list(build_json_patch(dict(before), dict(after)))
         return {"kind": kind, "namespace": namespace, "name": name, "patch": operations}
 
 
@@ -210,7 +210,7 @@ def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) ->
     return result
 
 
-def _render_command(change: ObjectChange) -> str:
+def _render_command(change: FixObjectChange) -> str:
     """Return the kubectl command that creates or patches an object."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
@@ -230,13 +230,13 @@ def build_object_fix(step: FixStep) -> CreationFix:
     )
 
 
-def _describe_change(change: ObjectChange) -> dict[str, Json]:
+def _describe_change(change: FixObjectChange) -> dict[str, Json]:
     """Return the change of an object in the form of ``Remedy.changes``."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
         return {"create": {**kubectl.build_manifest(key, change.after), **change.extra_fields}}
     identity = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
-    return {**identity, "patch": list(json_patch(plain(change.before), plain(change.after)))}
+    return {**identity, "patch": list(build_json_patch(to_document(change.before), to_document(change.after)))}
 
 
 # -- quotas ----------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Seq
 def _build_quota_raise(request: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> FixStep:
     """Build the step that raises quotas to the given hard amounts."""
     quotas = {q.metadata.name: q for q in request.cluster.in_namespace("resource_quotas", request.namespace)}
-    changes = tuple(ObjectChange(quotas[name], _with_hard(quotas[name], hard)) for name, hard in raised.items())
+    changes = tuple(FixObjectChange(quotas[name], _with_hard(quotas[name], hard)) for name, hard in raised.items())
     listed = (f"ResourceQuota {name} to {_list_amounts(hard)}" for name, hard in raised.items())
     return FixStep(StepKind.RAISE_RESOURCE_QUOTA, f"raise {' and '.join(listed)}", objects=changes)
 

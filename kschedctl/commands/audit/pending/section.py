@@ -26,7 +26,7 @@ from kschedctl.commands.explain.waiting import (
 from kschedctl.commands.explain.waiting_report import LastWords
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import MESSAGE, merge_unknown_kinds
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, namespace_of, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere, get_namespace
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
@@ -191,7 +191,7 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _unread_schedulers(audited)
     elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
-    unknown += [*unread_elsewhere(audited.cluster), *_of_operators(elsewhere)]
+    unknown += [*find_unread_waiting_kinds(audited.cluster), *_of_operators(elsewhere)]
     findings = [finding for group in groups for finding in _findings(group, audited)]
     listed = _groups_of_pending_pods(audited)
     findings += filter(None, (_finding_elsewhere(entry) for entry in elsewhere if entry.resource not in listed))
@@ -221,7 +221,7 @@ def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
         return None
     since = f"; waits for {entry.age}" if entry.age else ""
     said = "".join(f"; {condition.words}" for condition in entry.conditions if condition.message)
-    return rule.build_finding(entry.resource, f"{entry.headline}{since}{said}", namespace=namespace_of(entry))
+    return rule.build_finding(entry.resource, f"{entry.headline}{since}{said}", namespace=get_namespace(entry))
 
 
 def _of_operators(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:

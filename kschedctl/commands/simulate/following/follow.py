@@ -10,7 +10,7 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate.following_report import FollowedStep, FollowingReport
 from kschedctl.errors import UsageError
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import fit_error
@@ -44,7 +44,7 @@ def follow(
             raise UsageError(f'pod "{pod}" not found')
     steps = tuple(_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
     unknown = (*find_unread_dependencies(cluster), *following.unknown)
-    basis = cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), following.scheduler)
+    basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), following.scheduler)
     return FollowingReport(steps, basis["not_replayed"], basis["unknown"], basis["undecided"])
 
 
