@@ -16,7 +16,7 @@ from kschedctl.api.api_object import ApiObject, object_key
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, Verdicts
-from kschedctl.scheduler.engine.reserve import reserving
+from kschedctl.scheduler.engine.reserve import find_reserve_plugins
 from kschedctl.scheduler.framework import Changes, PluginError, PreFilterPlugin, ReservePlugin, offers
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.delta import Delta
@@ -33,7 +33,7 @@ class ReleasableHoldings:
         verdicts = cycle.filter.verdicts
         refusing = [
             plugin
-            for plugin in reserving(cycle.framework, cycle.info.spec)
+            for plugin in find_reserve_plugins(cycle.framework, cycle.info.spec)
             if plugin.name in verdicts and verdicts[plugin.name].rejected.any()
         ]
         self.cycle, self.view = cycle, cycle.view.fork() if refusing else cycle.view
@@ -64,7 +64,7 @@ class ReleasableHoldings:
     def _add_plugin(self, plugin: ReservePlugin) -> None:
         """Add a plugin if it holds something for a pod that is on a node."""
         pods, framework = self.view.pods, self.cycle.framework
-        may_hold = pods.where(lambda info: plugin in reserving(framework, info.spec))
+        may_hold = pods.where(lambda info: plugin in find_reserve_plugins(framework, info.spec))
         bound = np.flatnonzero(may_hold[pods.info] & (self.view.node >= 0)).tolist()
         if any(plugin.release(self.view, bound).values()):
             self.plugins.append(plugin)
@@ -81,7 +81,7 @@ class ReleasableHoldings:
         asked = [plugin for plugin in self.plugins if offers(plugin, PreFilterPlugin)]
         results = {plugin.name: plugin.pre_filter(cycle.info, self.view) for plugin in asked}
         before = replace(cycle.pre_filter, results={**cycle.pre_filter.results, **results})
-        return Filtering.of(cycle.framework, before, cycle.info, self.view)
+        return Filtering.from_framework(cycle.framework, before, cycle.info, self.view)
 
     def _release_holdings(self, gone: Rows) -> Changes:
         """Release what the pods hold. Return the objects as they were before."""
@@ -101,5 +101,5 @@ def has_holdings(simulation: Simulation, position: Position) -> bool:
     framework = simulation.framework(position)
     if framework is None:
         return False
-    plugins = reserving(framework, simulation.view.pods.objects[position].spec)
+    plugins = find_reserve_plugins(framework, simulation.view.pods.objects[position].spec)
     return any(any(plugin.release(simulation.view, [position]).values()) for plugin in plugins)

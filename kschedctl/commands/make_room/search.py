@@ -278,7 +278,7 @@ def _find_eligible(cycle: Cycle, but_for: str = "") -> Bools:
     """Return the nodes that no plugin rejects which looks at nodes alone, ignoring the plugin ``but_for``, (N,)."""
     eligible = cycle.considered.copy()
     results = cycle.pre_filter.results
-    for plugin in cycle.framework.at("filter"):
+    for plugin in cycle.framework.plugins_at("filter"):
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is None or plugin.name == but_for:
             continue
@@ -292,7 +292,7 @@ def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
     verdicts, results = cycle.filter.verdicts, cycle.pre_filter.results
     return {
         plugin.name
-        for plugin in cycle.framework.at("filter")
+        for plugin in cycle.framework.plugins_at("filter")
         if reads_of(plugin, results.get(plugin.name)) is Reads.PODS
         and plugin.name in verdicts
         and verdicts[plugin.name].rejected.any()
@@ -310,6 +310,6 @@ def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
     others = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):
         others = others | view.pods.matching(term.selector, None)
-    for counts in cycle.pre_filter.state_of(PodTopologySpread) or []:
+    for counts in cycle.pre_filter.find_state(PodTopologySpread) or []:
         others = others | view.pods.matching(counts.constraint.selector, frozenset((info.namespace,)))
     return others

@@ -251,9 +251,9 @@ class Question:
 
     def rows(self) -> tuple[VersionChange, ...]:
         """What the two versions changed."""
-        from kschedctl.commands.versions.changes import between  # noqa: PLC0415 - all plugins, for few questions
+        from kschedctl.commands.versions.changes import compare_versions  # noqa: PLC0415 - all plugins, for few questions
 
-        return between(*self.settings).changes
+        return compare_versions(*self.settings).changes
 
     def settle(self, cluster: Cluster, seed: int) -> SettledCluster:
         """The cluster at rest before the scenario begins."""

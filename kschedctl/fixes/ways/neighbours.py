@@ -293,4 +293,4 @@ def replicas(tried: TriedNode, owner: Owner) -> int:
 
 def counts(tried: TriedNode) -> list[DomainCounts]:
     """What the pod's hard constraints count, in their order; none where PreFilter does not come so far."""
-    return tried.cycle.pre_filter.state_of(PodTopologySpread) or []
+    return tried.cycle.pre_filter.find_state(PodTopologySpread) or []

@@ -139,7 +139,7 @@ class DefaultPreemption(PreemptionPlugin):
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
             return None
         lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
         if any(being_preempted(view.pods.objects[position]) for position in lower):

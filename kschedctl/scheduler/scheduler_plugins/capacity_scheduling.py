@@ -68,7 +68,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         if self.name not in cycle.pre_filter.reached:
             return Ineligible(NOT_ASKED)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
             return None
         selection = self.selection(cycle)
         here = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)
@@ -76,7 +76,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         return Ineligible(TERMINATING, leaving) if leaving else None
 
     def selection(self, cycle: Cycle) -> QuotaVictims:
-        claim = required_state(cycle.pre_filter.state_of(CapacityScheduling), NOT_ASKED)
+        claim = required_state(cycle.pre_filter.find_state(CapacityScheduling), NOT_ASKED)
         return QuotaVictims(cycle.info, cycle.view, quota_use(cycle.view), claim)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:

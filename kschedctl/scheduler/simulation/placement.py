@@ -16,7 +16,7 @@ from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import asks
-from kschedctl.scheduler.engine.kept_victims import KeptVictims
+from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
@@ -51,7 +51,7 @@ class Placements(IncomingPods):
         self._columns: dict[bytes, Scores] = {}
         self._uses_claims: dict[int | None, bool] = {}
         self._asked: tuple[int, int, Cycle] | None = None
-        self._kept_victims = KeptVictims()
+        self._kept_victims = VictimCache()
         self.unheard: dict[Unknown, None] = {}
         self._nominated = frozenset(view.snapshot.pods.nominations)
         self._unsure = len(view.unsure_nominations[0]) > 0
@@ -60,7 +60,7 @@ class Placements(IncomingPods):
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
         choice = self._choose(framework, position)
         if choice and self._unsure and not asks(framework.extenders, choice.info.pod):
-            unknowns = unsure_nominations.in_choice(choice.info, choice.row, framework, self.view)
+            unknowns = unsure_nominations.find_choice_doubts(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
 
@@ -142,7 +142,7 @@ class Placements(IncomingPods):
         closed = self.view.closed
         if closed and closed.cordoned:
             return run_cycle(framework, info, self.view.changed(self.view.cluster, closed.cordoned), sampling)
-        return replace(run_cycle(framework, info, self.view, sampling), kept_victims=self._kept_victims)
+        return replace(run_cycle(framework, info, self.view, sampling), victim_cache=self._kept_victims)
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """What is kept for pods that are like this one but for which claims they have."""

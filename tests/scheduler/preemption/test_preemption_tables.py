@@ -80,7 +80,7 @@ class TableFramework:
         self.points = case.get("plugins", {})
         self.extenders = table_extenders(case)
 
-    def at(self, point: str) -> list[Any]:
+    def plugins_at(self, point: str) -> list[Any]:
         """The plugin that only the left out cases make use of is not among them."""
         return [self.made[plugin["name"]] for plugin in self.points.get(point, ()) if plugin["name"] != "test-plugin"]
 

@@ -108,7 +108,7 @@ def cycle_in(scheduler: Scheduler, key: str) -> Cycle:
 
 
 def asked(cycle: Cycle) -> PostFilterResult:
-    (plugin,) = cycle.framework.at("postFilter")
+    (plugin,) = cycle.framework.plugins_at("postFilter")
     assert isinstance(plugin, CapacityScheduling)
     return plugin.post_filter(cycle)
 
@@ -287,7 +287,7 @@ def claim_of(asking: NaivePod, quotas: dict[str, NaiveQuota], nominated: list[Na
 
 def lockstep(cycle: Cycle) -> dict[str, NaiveVictims | str]:
     """Node -> the answer under test, in the same form."""
-    (plugin,) = cycle.framework.at("postFilter")
+    (plugin,) = cycle.framework.plugins_at("postFilter")
     assert isinstance(plugin, CapacityScheduling)
     view = cycle.view
     result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), plugin.selection(cycle))

@@ -9,7 +9,7 @@ import pytest
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.sampling import Sampling, Terms
+from kschedctl.scheduler.engine.sampling import Sampling, SearchTerms
 from kschedctl.scheduler.engine.start_indexes.searches import EveryStart
 from kschedctl.scheduler.framework import Peers
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -123,8 +123,8 @@ def replayed(whole: Cycle, percentage: int, start: int) -> Told:
 
 def told(whole: Cycle, percentage: int) -> list[Told]:
     starts = EveryStart(whole)
-    terms = Terms.of(whole.framework.profile, whole.framework.release)
-    found = starts.enough(Sampling(percentage).wanted(starts.offered, terms))
+    terms = SearchTerms.from_profile(whole.framework.profile, whole.framework.release)
+    found = starts.enough(Sampling(percentage).feasible_needed(starts.offered, terms))
     columns = (found.examined, found.ties, found.lost, found.hits)
     return [(found.found, *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 

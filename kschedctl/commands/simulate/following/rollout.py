@@ -45,7 +45,7 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
-from kschedctl.scheduler.engine.sampling import SampledFrom, Terms
+from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
@@ -381,7 +381,7 @@ def _not_feasible(placement: RealPlacement, cycle: Cycle, row: Row, feasible: in
     elif cycle.search is not None and not cycle.considered[row]:
         return _told(placement, NOT_LOOKED_AT, feasible=feasible)
     else:
-        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.status(row)
+        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.node_status(row)
     return _told(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
 
 
@@ -401,8 +401,8 @@ def _best_of_a_part(cycle: Cycle, row: Row, following: Following) -> bool:
     those among all nodes.
     """
     offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
-    enough = following.searches(SampledFrom()).enough(
-        offered, Terms.of(cycle.framework.profile, cycle.framework.release)
+    enough = following.searches(SampledFrom()).feasible_needed_for_scoring(
+        offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
     total, mine = cycle.scores.total, cycle.scores.rows.tolist().index(row)
     better = np.flatnonzero(np.roll(total > total[mine], -mine))

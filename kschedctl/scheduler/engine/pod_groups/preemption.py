@@ -102,7 +102,7 @@ def _with_room(cycle: AnyCycle, result: GroupResult, room: RoomForGroup, times: 
 
 
 def _has_plugin(cycle: AnyCycle) -> bool:
-    return any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.at("postFilter"))
+    return any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.plugins_at("postFilter"))
 
 
 def _preempt(cycle: AnyCycle) -> RoomForGroup:

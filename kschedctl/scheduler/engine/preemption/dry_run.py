@@ -69,7 +69,7 @@ class DryRun:
     def errors(self, names: Sequence[str]) -> tuple[str, ...]:
         """What went wrong on nodes, named by ``names``, each text once, in node order."""
         by_row: list[tuple[int, str]] = list(self.failed.items())
-        for plugin, verdict, mine in self.without.reported() if self.hopeless.any() else ():
+        for plugin, verdict, mine in self.without.iter_reported() if self.hopeless.any() else ():
             for rejection in verdict.rejections if verdict.failed.any() else ():
                 if rejection.code is Code.ERROR:
                     text = f'running "{plugin}" filter plugin: {rejection.reason}'
@@ -81,7 +81,7 @@ class DryRun:
 
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     """Try to make room on each of the nodes (N,). Raises PluginError."""
-    filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
+    filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     if nodes_alone(selection, filtering):
         return _each_alone(cycle, filtering, potential, selection)
     pods = selection.potential(potential)
@@ -113,11 +113,11 @@ def _each_alone(cycle: Cycle, filtering: Filtering, potential: Bools, selection:
     occupied = np.zeros(len(potential), np.bool_)
     occupied[state.node] = True
     known = potential & state.tried
-    promising = known & occupied & state.fits & ~filtering.refused_anyhow(cycle.filter.verdicts)
-    kept = state.on(promising)
+    promising = known & occupied & state.fits & ~filtering.rejected_regardless_of_pods(cycle.filter.verdicts)
+    kept = state.restrict_to(promising)
     order = put_back_order(view, kept.pods, kept.violating)
     victims = Victims.of(cycle, kept.pods[order], kept.violating[order])
-    victims.removed = kept.gone[order]
+    victims.removed = kept.must_go[order]
     candidates = victims.candidates(np.flatnonzero(promising), selection.sorted_again(cycle.framework.release))
 
     def judge() -> FilterOutcome:

@@ -19,7 +19,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import format_aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.messages import histogram
+from kschedctl.scheduler.engine.messages import format_histogram
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
@@ -143,7 +143,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
             return self._hope(cycle, allowed, report)
         if errors := run.errors(cycle.view.nodes.names):
             return PostFilterResult(self._status(Code.ERROR, format_aggregate(errors)), report=report)
-        message = histogram(len(cycle.view.nodes), run.told_counts(selection, kept=bool(wanted)))
+        message = format_histogram(len(cycle.view.nodes), run.told_counts(selection, kept=bool(wanted)))
         return PostFilterResult(self._status(Code.UNSCHEDULABLE, message), report=report)
 
     def found(self, cycle: Cycle, node: str, victims: int) -> str:
@@ -161,7 +161,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
 
 def preemption_plugins(framework: FrameworkLike) -> list[PreemptionPlugin]:
     """The preemption plugins that a profile asks, in order."""
-    return [plugin for plugin in framework.at("postFilter") if isinstance(plugin, PreemptionPlugin)]
+    return [plugin for plugin in framework.plugins_at("postFilter") if isinstance(plugin, PreemptionPlugin)]
 
 
 def being_preempted(pod: Pod) -> bool:
@@ -194,8 +194,8 @@ def potential_nodes(cycle: Cycle) -> Bools:
     if cycle.absent_status().code is Code.UNSCHEDULABLE:
         refused |= ~cycle.considered
     if DROPPED_MAY_HELP.at(cycle.framework.release):
-        refused |= cycle.dropped
-    for row, status in cycle.told.items():
+        refused |= cycle.silently_dropped
+    for row, status in cycle.extender_statuses.items():
         refused[row] = status.code is Code.UNSCHEDULABLE
     return refused
 

@@ -12,10 +12,10 @@ from kschedctl.api.arrays import Bools, Rows
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
 from kschedctl.scheduler.engine.kept_victims import (
     DryRunState,
-    KeptVictims,
     Priorities,
-    likeness,
-    nothing_tried,
+    VictimCache,
+    empty_dry_run_state,
+    preemption_class,
 )
 from kschedctl.scheduler.engine.preemption.budgets import budgets
 from kschedctl.scheduler.engine.preemption.candidates import Positions
@@ -40,33 +40,33 @@ def tried_alone(cycle: Cycle, filtering: Filtering, potential: Bools, selection:
 
     Where only the best candidates are asked for, and some are found, those are left out that cannot be.
     """
-    view, kept, alike = cycle.view, cycle.kept_victims, likeness(cycle.info, cycle.view)
+    view, kept, alike = cycle.view, cycle.victim_cache, preemption_class(cycle.info, cycle.view)
     nominated = view.nominated_against(cycle.info)
     like = None if kept is None or alike is None else (cycle.framework.profile.scheduler_name, alike)
-    known = kept.latest(like) if kept and like else None
-    state = nothing_tried(view, nominated) if known is None else _what_holds(known, view, nominated)
+    known = kept.find(like) if kept and like else None
+    state = empty_dry_run_state(view, nominated) if known is None else _what_holds(known, view, nominated)
     trial = _Trial(filtering, nominated, selection)
-    if kept and cycle.best_alone and filtering.room_helps():
-        state = _until_best(state, trial, potential, filtering.refused_anyhow(cycle.filter.verdicts), kept)
+    if kept and cycle.only_best_candidates and filtering.room_helps():
+        state = _until_best(state, trial, potential, filtering.rejected_regardless_of_pods(cycle.filter.verdicts), kept)
     else:
-        state = state.joined(trial.on(potential & ~state.tried))
+        state = state.merge(trial.on(potential & ~state.tried))
     if kept and like:
-        kept.keep(like, state)
+        kept.store(like, state)
     return state
 
 
 def _what_holds(known: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
     """What is known of the nodes that are what they were, as budgets allow now."""
-    state = known.since(view, nominated)
+    state = known.for_unchanged_nodes(view, nominated)
     otherwise = budgets(view).violations(state.pods) != state.violating
     if not otherwise.any():
         return state
     same = state.tried.copy()
     same[state.node[otherwise]] = False
-    return state.on(same)
+    return state.restrict_to(same)
 
 
-def _until_best(state: DryRunState, trial: _Trial, potential: Bools, refused: Bools, kept: KeptVictims) -> DryRunState:
+def _until_best(state: DryRunState, trial: _Trial, potential: Bools, refused: Bools, kept: VictimCache) -> DryRunState:
     """With nodes tried until the best candidates are among them. ``refused`` (N,): nodes that cannot be any.
 
     The fewest budgets are broken by nobody whose eviction breaks one; of two such nodes that is better on which the
@@ -74,29 +74,29 @@ def _until_best(state: DryRunState, trial: _Trial, potential: Bools, refused: Bo
     pods up to it. Nodes with pods whose eviction breaks a budget are all tried.
     """
     guarded = trial.guarded(potential & ~state.tried)
-    state = state.joined(trial.on(guarded))
+    state = state.merge(trial.on(guarded))
     left = potential & ~state.tried & ~refused
     enough = _least_important(state, trial, potential & ~refused)
     if enough is not None:
         left &= state.beyond < enough
         fitting = trial.fitting(left, enough)
-        return state.joined(trial.on(fitting)).lacking(enough, left & ~fitting)
+        return state.merge(trial.on(fitting)).with_insufficient_priority(enough, left & ~fitting)
     priorities = trial.priorities(left)
     while found := trial.first_fitting(left, priorities, kept.enough):
         kept.enough, fitting = found
         tried = trial.on(fitting)
         left &= ~fitting
-        state = state.joined(tried).lacking(kept.enough, left)
-        if tried.gone.any():
+        state = state.merge(tried).with_insufficient_priority(kept.enough, left)
+        if tried.must_go.any():
             return state
         priorities = priorities[priorities > kept.enough]
-    return state.joined(trial.on(potential & ~state.tried))
+    return state.merge(trial.on(potential & ~state.tried))
 
 
 def _least_important(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
     """Of the nodes (N,) that are candidates and break no budget: the least priority that some pod has to have that goes
     from one; None where there is no such node."""
-    going = state.gone & (state.fits & nodes)[state.node]
+    going = state.must_go & (state.fits & nodes)[state.node]
     breaking = np.zeros(len(nodes), np.bool_)
     breaking[state.node[going & state.violating]] = True
     going &= ~breaking[state.node]
@@ -119,7 +119,7 @@ class _Trial:
     def on(self, nodes: Bools) -> DryRunState:
         """What it comes to on some of them. Raises PluginError."""
         if not nodes.any():
-            return nothing_tried(self.view, self.nominated)
+            return empty_dry_run_state(self.view, self.nominated)
         pods = self.selection.potential(nodes)
         node, violating = self.view.node[pods], budgets(self.view).violations(pods)
         order = put_back_order(self.view, pods, violating)
@@ -127,8 +127,8 @@ class _Trial:
         back = order[fits[node[order]]]
         gone = np.ones(len(pods), np.bool_)
         gone[back] = _had_to_go(self.filtering, self.nominated, pods[back])
-        state = nothing_tried(self.view, self.nominated)
-        return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, gone=gone)
+        state = empty_dry_run_state(self.view, self.nominated)
+        return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, must_go=gone)
 
     def guarded(self, nodes: Bools) -> Bools:
         """(N,): those of the nodes with pods whose eviction breaks a budget."""
@@ -230,7 +230,7 @@ class _OwnPods:
         """(M,): which nodes are refused without these of the pods (V,). Raises PluginError."""
         info = self._info[removed]
         without = Delta(self.place[removed], info, self._minus[: len(info)])
-        refused = self.filtering.refused_alone(self._here, without)
+        refused = self.filtering.rejected_rows(self._here, without)
         if self._promised:
-            refused |= self.filtering.refused_alone(self._here, without.then(self._promised))
+            refused |= self.filtering.rejected_rows(self._here, without.then(self._promised))
         return refused

@@ -92,7 +92,7 @@ class DomainsScorer:
 
 def scorers_of(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     """The plugins, with their weights, whose scores depend on the nodes found; not those that need all replayed."""
-    plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.at("score")}
+    plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
     for name, raw in cycle.scores.raw.items():
         plugin, weight = plugins[name], cycle.framework.profile.weights[name]
         if peers_of(plugin) is Peers.EXTREMES:
@@ -104,7 +104,7 @@ def scorers_of(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
 def independent(cycle: Cycle) -> Scores:
     """(F,): the weighted scores that do not depend on the nodes that are found, added up."""
     added = np.full(len(cycle.scores.rows), cycle.scores.base)
-    for plugin in cycle.framework.at("score"):
+    for plugin in cycle.framework.plugins_at("score"):
         if plugin.name in cycle.scores.weighted and peers_of(plugin) is Peers.NONE:
             added = added + cycle.scores.weighted[plugin.name]
     return added
@@ -112,4 +112,4 @@ def independent(cycle: Cycle) -> Scores:
 
 def needs_replay(cycle: Cycle) -> bool:
     """Whether a plugin scores of which nothing is known but its answers."""
-    return any(p.name in cycle.scores.raw and peers_of(p) is Peers.ALL for p in cycle.framework.at("score"))
+    return any(p.name in cycle.scores.raw and peers_of(p) is Peers.ALL for p in cycle.framework.plugins_at("score"))
