@@ -53,12 +53,12 @@ class _DeviceSpread(NamedTuple):
 
 def _iter_devices(search: PlanSearch) -> Iterator[FragmentedResource]:
     """Yield requests that no node can satisfy with any alternative although there are enough devices in total."""
-    cycle = search.stage.simulation().cycle(search.wanted)
+    cycle = search.stage.build_simulation().cycle(search.wanted)
     evaluation = cycle.pre_filter.find_state(DynamicResources)
-    if evaluation is None or search.but_for_devices is None:
+    if evaluation is None or search.eligible_except_devices is None:
         return
     found: dict[tuple[str, str], dict[str, list[FreeDevices]]] = {}
-    for row in np.flatnonzero(search.but_for_devices).tolist():
+    for row in np.flatnonzero(search.eligible_except_devices).tolist():
         for free in evaluation.free(row):
             found.setdefault((free.claim, free.request), {}).setdefault(free.alternative, []).append(free)
     for (claim, _), alternatives in found.items():

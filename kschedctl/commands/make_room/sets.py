@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Amounts, Bools, Position, Rows
 from kschedctl.api.resource_names import PODS
-from kschedctl.commands.make_room.giving_back import GivingBack
-from kschedctl.commands.make_room.movable import Movable
+from kschedctl.commands.make_room.giving_back import ReleasableHoldings
+from kschedctl.commands.make_room.movable import MovablePods
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
 from kschedctl.scheduler.engine.preemption.candidates import turn
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
@@ -42,10 +42,10 @@ class SetsOnNodes:
 
     truncated = False
 
-    def __init__(self, cycle: Cycle, movable: Movable, pods: Rows, among: Bools) -> None:
+    def __init__(self, cycle: Cycle, movable: MovablePods, pods: Rows, among: Bools) -> None:
         self.cycle, self.movable, self.view = cycle, movable, cycle.view
         self.filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
-        self.giving = GivingBack(cycle)
+        self.giving = ReleasableHoldings(cycle)
         pods = pods[self.view.node[pods] >= 0]
         order = np.lexsort((pods, *self._costs(pods[:, None])[::-1], self.view.node[pods]))
         self.pods = pods[order]
@@ -85,7 +85,7 @@ class SetsOnNodes:
         info = self.view.pods.info[gone]
         delta = Delta.of(self.view.node[gone], info, np.full(len(gone), -1, np.int64))
         if self.giving:
-            return self.giving.passing(gone, delta, among)
+            return self.giving.find_passing(gone, delta, among)
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
 
     def _costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
