@@ -157,7 +157,7 @@ TABLE = (
         HelpHeading.WHAT_IF,
         5,
         schemas={"make-room": "commands.make_room.report:MakeRoom"},
-        pages={"MakeRoom": "commands.make_room.page:make_room_page"},
+        pages={"MakeRoom": "commands.make_room.page:build_page"},
     ),
     CommandEntry(
         "whatif",
@@ -228,7 +228,7 @@ TABLE = (
         },
         pages={
             "Simulation": "commands.simulate.page:simulation_page",
-            "FollowedRollout": "commands.simulate.followed_rollout_page:followed_rollout_page",
+            "FollowedRollout": "commands.simulate.followed_rollout_page:build_page",
         },
         html_widgets={"Simulation": "commands.simulate.html_widgets:simulation_widgets"},
     ),
