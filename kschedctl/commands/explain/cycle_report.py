@@ -48,7 +48,7 @@ from kschedctl.reports.plugin_answers import (
     StatusReport,
 )
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.extenders.extender import CallTellingMore
+from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
 from kschedctl.scheduler.engine.messages import fit_error, format_histogram
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_object, gang_plugin
@@ -369,7 +369,7 @@ def _add_extenders(report: Explanation, cycle: Cycle, scheduler: Scheduler) -> E
         for name, score in zip(cycle.passed.names, added.tolist(), strict=True):
             by_node[name] = by_node.get(name, 0) + score
     call = scheduler.call_extender
-    got_more = isinstance(call, CallTellingMore) and pod.key in call.known
+    got_more = isinstance(call, CallWithFullPods) and pod.key in call.full_pods
     diagnosis = _report_first_rejections(cycle, cycle.considered)
     for name, status in cycle.consultation.statuses.items():
         diagnosis[name] = FirstFailReport("", status.code, status.reasons)
