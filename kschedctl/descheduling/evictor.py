@@ -18,7 +18,7 @@ from kschedctl.descheduling.arguments import DefaultEvictorArgs
 from kschedctl.descheduling.node_fit import NodeFit
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.errors import InputError
-from kschedctl.scheduler.engine.preemption.budgets import budgets, key_of
+from kschedctl.scheduler.engine.preemption.budgets import budget_key, find_budgets
 
 CRITICAL = 2 * 10**9
 """The priority from which on pods are critical to the system."""
@@ -114,9 +114,9 @@ class DefaultEvictor:
     def _covered(self) -> Bools:
         """(T,): the infos that some budget selects."""
         covered = np.zeros(len(self._seen.infos), np.bool_)
-        known = budgets(self._seen.view)
+        known = find_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):
-            covered |= known.selected(key_of(budget))
+            covered |= known.selected(budget_key(budget))
         return covered
 
     # -- of pods -------------------------------------------------------------------------------------------------

@@ -224,7 +224,7 @@ class Scheduler:
         if not (framework.extenders or framework.doubtful or framework.noted or view.objects.gaps):
             return framework, ()
         doubts = tuple(
-            dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.unknowns(info.pod))
+            dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.find_unknowns(info.pod))
         )
         doubts += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
         doubts += tuple(find_noted_unknowns(framework.noted, info, view))

@@ -19,7 +19,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, MORE_THAN_ONE, Evictions, job_would_fail
 from kschedctl.replay.edits import is_recreated
-from kschedctl.scheduler.engine.preemption.budgets import key_of
+from kschedctl.scheduler.engine.preemption.budgets import budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
@@ -102,7 +102,7 @@ def _find_budgeted(simulation: Simulation) -> Bools:
     """Return which PodInfos some budget selects, (T,)."""
     guarded = np.zeros(len(simulation.view.pods.infos), np.bool_)
     for budget in simulation.view.objects.of("PodDisruptionBudget"):
-        guarded |= simulation.budgets.selected(key_of(budget))
+        guarded |= simulation.budgets.selected(budget_key(budget))
     return guarded
 
 

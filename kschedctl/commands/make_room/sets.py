@@ -17,7 +17,7 @@ from kschedctl.api.resource_names import PODS
 from kschedctl.commands.make_room.giving_back import ReleasableHoldings
 from kschedctl.commands.make_room.movable import MovablePods
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
-from kschedctl.scheduler.engine.preemption.candidates import turn
+from kschedctl.scheduler.engine.preemption.candidates import rank_within_runs
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.snapshot.delta import Delta
@@ -112,7 +112,7 @@ class SetsOnNodes:
         node = self.view.node[sets[:, 0]]
         order = np.argsort(node, kind="stable")
         turns = np.empty(len(sets), np.int64)
-        turns[order] = turn(node[order])
+        turns[order] = rank_within_runs(node[order])
         enough = np.zeros(len(sets), np.bool_)
         for number in range(int(turns.max(initial=-1)) + 1):
             now = turns == number
@@ -154,9 +154,9 @@ class SetsOnNodes:
         alike = np.lexsort((np.arange(len(info)), info, node))
         _, group = np.unique(np.stack((node, info)), axis=1, return_inverse=True)
         among = np.empty(len(info), np.int64)
-        among[alike] = turn(group.reshape(-1)[alike])
+        among[alike] = rank_within_runs(group.reshape(-1)[alike])
         pods = pods[among < size]
-        within = turn(self.view.node[pods]) < MAX_PODS_PER_NODE[size]
+        within = rank_within_runs(self.view.node[pods]) < MAX_PODS_PER_NODE[size]
         self.truncated |= not within.all()
         return pods[within]
 

@@ -19,7 +19,7 @@ from kschedctl.api.arrays import Bools, Row, Rows
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.extenders.consultation import Consultation
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
-from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, Offered
+from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, OfferedNodes
 from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
 from kschedctl.scheduler.engine.profile import FrameworkLike
@@ -134,7 +134,7 @@ class Cycle:
     """(N,): nodes that upstream examines and mentions in its diagnosis, including the nominated node."""
     nominated_row: int | None
     """Row of the pod's nominated node, examined even if PreFilter plugins exclude it; None if there is none."""
-    passed: Offered
+    passed: OfferedNodes
     """The nodes that pass filters and extenders, which are scored."""
     scores: ScoreOutcome
     consultation: Consultation
@@ -391,7 +391,7 @@ def _select_considered(pre_filter: PreFilterOutcome, nominated_row: int | None, 
 
 def _find_feasible_nominated_node(
     outcome: FilterOutcome, considered: Bools, nominated_row: int | None, consultation: Consultation, view: Fork
-) -> Offered | None:
+) -> OfferedNodes | None:
     """Return the nominated node if it passes plugins and extenders; errors on this node alone are ignored."""
     if nominated_row is None or not (considered & outcome.passing)[nominated_row]:
         return None
@@ -401,11 +401,11 @@ def _find_feasible_nominated_node(
     return None
 
 
-def _find_feasible(outcome: FilterOutcome, considered: Bools, consultation: Consultation, view: Fork) -> Offered:
+def _find_feasible(outcome: FilterOutcome, considered: Bools, consultation: Consultation, view: Fork) -> OfferedNodes:
     """Return the nodes that pass plugins and extenders. Raises PluginError."""
     _raise_filter_errors(outcome, considered)
     passing = outcome.passing & considered
-    return consultation.find(view, view.nodes.rows if passing.all() else np.flatnonzero(passing))
+    return consultation.filter_all(view, view.nodes.rows if passing.all() else np.flatnonzero(passing))
 
 
 def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.scheduler.engine.extenders.extender import Offered
-from kschedctl.scheduler.engine.extenders.whole_nodes import Scored
+from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
+from kschedctl.scheduler.engine.extenders.whole_nodes import ScoredNodes
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import (
     PluginError,
@@ -68,7 +68,7 @@ def run_score(
     pre_filter_results: Mapping[str, PreFilterResult],
     info: PodInfo,
     view: Fork,
-    nodes: Offered,
+    nodes: OfferedNodes,
 ) -> ScoreOutcome:
     """Score the feasible nodes; `before` has the PreFilter results by plugin.
 
@@ -76,7 +76,7 @@ def run_score(
     """
     if not len(nodes.rows):
         return ScoreOutcome(nodes.rows)
-    scored = Scored.of(view, nodes, framework.release)
+    scored = ScoredNodes.from_offered(view, nodes, framework.release)
     results = (
         (plugin.name, pre_filter_results.get(plugin.name))
         for plugin in framework.plugins_at("score")
@@ -98,7 +98,9 @@ def run_score(
             continue
         name = plugin.name
         try:
-            raw[name] = scored.by(plugin, info, made.state, by_name=name in prepared and name not in ran_pre_score)
+            raw[name] = scored.score_with(
+                plugin, info, made.state, by_name=name in prepared and name not in ran_pre_score
+            )
             normalized[name] = plugin.normalize(made.state, raw[name])
         except PluginError as failure:
             raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None

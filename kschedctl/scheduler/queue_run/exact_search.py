@@ -13,11 +13,11 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
-from kschedctl.scheduler.engine.extenders.extender import Offered
+from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
-from kschedctl.scheduler.engine.preemption.evaluator import takes_back, tied_candidates
+from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, tied_candidates
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.rejectors import find_rejectors
 from kschedctl.scheduler.engine.reserve import NO_PRE_FILTER_RESULTS
@@ -107,7 +107,7 @@ class ExactSearch:
         names = [result.nominated_node for result in outcome.results.values() if result.nominated_node]
         if outcome.status.code is Code.SUCCESS and names:
             return Row(self.view.nodes.index[names[-1]])
-        return NO_ROW if takes_back(outcome) else None
+        return NO_ROW if clears_nomination(outcome) else None
 
     def _victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
         """The pods that preemption evicts on the row."""
@@ -130,7 +130,7 @@ class ExactSearch:
         if len(rows) == 1:
             return deque([Row(int(rows[0]))])
         if not np.array_equal(scores.rows, rows):
-            passed = Offered.of(self.view.nodes, rows)
+            passed = OfferedNodes.from_rows(self.view.nodes, rows)
             scores = run_score(cycle.framework, cycle.pre_filter.results, cycle.info, self.view, passed)
         order = np.lexsort((self._by_name[rows], -scores.total))
         return deque(map(Row, rows[order].tolist()))

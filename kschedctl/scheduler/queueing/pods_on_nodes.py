@@ -12,7 +12,7 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.engine.reserve import (
     NO_PRE_FILTER_RESULTS,
     find_reserve_plugins,
@@ -116,7 +116,7 @@ class PodsOnNodes:
         self.scheduler, self.view, self.unknown = scheduler, incoming.view, unknown
         self.arriving = incoming.arriving
         self._incoming = incoming.incoming
-        self.budgets = budgets(self.view)
+        self.budgets = find_budgets(self.view)
         self.nominations = Nominations(self.view)
         self.profiles = ServingProfiles(scheduler, self.view, unknown)
         self.gone: set[Position] = set()
@@ -170,7 +170,7 @@ class PodsOnNodes:
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good; their devices are free again, their disruption budgets spent."""
-        self.budgets.gone(positions)
+        self.budgets.count_evicted(positions)
         self.take_down(positions)
 
     def take_down(self, positions: Sequence[Position]) -> None:

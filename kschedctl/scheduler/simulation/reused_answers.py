@@ -18,7 +18,7 @@ from kschedctl.api.gangs import GangKey
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
-from kschedctl.scheduler.engine.preemption.evaluator import preemption_plugins, takes_back, tied_candidates
+from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, find_preemption_plugins, tied_candidates
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.framework import Code
@@ -78,7 +78,7 @@ class Preemptors:
 
 def by_priority(framework: FrameworkLike) -> bool:
     """Whether all that preemption evicts by this profile has a lower priority."""
-    return all(plugin.by_priority for plugin in preemption_plugins(framework))
+    return all(plugin.by_priority for plugin in find_preemption_plugins(framework))
 
 
 def chosen_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | None:
@@ -225,6 +225,6 @@ class ReusedAnswers:
         outcome = run_post_filter(cycle)
         self.failures.add(position, find_rejectors(cycle))
         candidate = chosen_candidate(outcome, self.placements.random)
-        if candidate is None and takes_back(outcome):
+        if candidate is None and clears_nomination(outcome):
             self.nominations.give_up(position)
         return candidate, outcome

@@ -80,7 +80,7 @@ def _point(percentage: int, starts: EveryStart, scheduler: Scheduler, framework:
     enough = (
         SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).feasible_needed(starts.offered, terms)
     )
-    return point_of(percentage, enough, starts.enough(enough))
+    return point_of(percentage, enough, starts.search_for(enough))
 
 
 def point_of(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
@@ -90,7 +90,7 @@ def point_of(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
     return SamplingPoint(
         percentage=percentage,
         enough=enough,
-        scored=searches.found,
+        scored=searches.scored,
         examined=round(float(searches.examined.mean()), DIGITS),
         examined_most=int(searches.examined.max()),
         loss=round(float(loss.mean()), DIGITS),
