@@ -1,5 +1,7 @@
-"""``wakes``: what makes the scheduler retry a rejected pod? Read ``changes_that_wake`` for one pod, ``event_replay``
-for given events, ``between`` for two moments, and ``many`` for all waiting pods.
+"""``wakes``: what makes the scheduler retry a rejected pod?
+
+Read ``changes_that_wake`` for one pod, ``event_replay`` for given events, ``between`` for two moments, and ``many`` for
+all waiting pods.
 """
 
 from __future__ import annotations

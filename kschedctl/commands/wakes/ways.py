@@ -131,8 +131,10 @@ def _describe_any(kind: str, action: ActionType) -> str:
 def action_labels(action: ActionType) -> tuple[str, ...]:
     """Return upstream's names of the actions.
 
-    >>> action_labels(ActionType.ADD | ActionType.UPDATE_NODE_LABEL), action_labels(ActionType.DELETE | ActionType.UPDATE)
-    (('Add', 'UpdateNodeLabel'), ('Delete', 'Update'))
+    >>> action_labels(ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+    ('Add', 'UpdateNodeLabel')
+    >>> action_labels(ActionType.DELETE | ActionType.UPDATE)
+    ('Delete', 'Update')
     """
     update = UPDATE in action
     single = [action_type for action_type in ActionType if action_type.bit_count() == 1 and action_type & action]

@@ -1,6 +1,7 @@
-"""``whatif``: what would these changes to the cluster do to its pods? The analysis is in this module; the steps are
-in ``kschedctl/replay/scenarios``. ``collect_fates`` compares the pods before and after, ``causes`` finds the version changes
-behind a difference, ``rescheduling`` compares scores.
+"""``whatif``: what would these changes to the cluster do to its pods?
+
+The analysis is in this module; the steps are in ``kschedctl/replay/scenarios``. ``fates`` compares the pods before and
+after, ``causes`` finds the version changes behind a difference, ``rescheduling`` compares scores.
 """
 
 from __future__ import annotations

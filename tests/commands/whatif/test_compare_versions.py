@@ -104,8 +104,8 @@ def test_of_too_many_some_of_each_workload_are_asked_about(monkeypatch: pytest.M
         asked.append(self.view.pods.objects[position].key)
         return nodes(self, position, unknown)
 
-    monkeypatch.setattr(rescheduling, "MOST_ASKED", 4)
-    monkeypatch.setattr(rescheduling._SchedulerProbe, "nodes", noted)
+    monkeypatch.setattr(rescheduling, "MAX_PODS", 4)
+    monkeypatch.setattr(rescheduling._SchedulerProbe, "find_best_nodes", noted)
     found = whatif(two_of_each(), None, compare_two_versions(("1.35", "1.36"))).replacement
     assert found is not None
     assert (found.running, found.asked) == (6, 4)
@@ -123,8 +123,8 @@ def test_what_is_known_when_the_user_stops_is_told(monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
         return nodes(self, position, unknown)
 
-    monkeypatch.setattr(rescheduling, "ASKED_AT_ONCE", 1)
-    monkeypatch.setattr(rescheduling._SchedulerProbe, "nodes", patience)
+    monkeypatch.setattr(rescheduling, "BATCH_SIZE", 1)
+    monkeypatch.setattr(rescheduling._SchedulerProbe, "find_best_nodes", patience)
     report = whatif(two_of_each(), None, compare_two_versions(("1.35", "1.36")))
     assert report.interrupted
     assert report.replacement is not None

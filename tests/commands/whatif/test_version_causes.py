@@ -34,7 +34,7 @@ def of_sets(enough: list[frozenset[str]]) -> Causes:
 @given(st.lists(st.frozensets(st.sampled_from(NAMES), min_size=1), max_size=4))
 def test_the_fewest_changes_that_explain_it(enough: list[frozenset[str]]) -> None:
     """No smaller part of the answer is enough; without any set nothing is told."""
-    told = of_sets(enough).of("p")
+    told = of_sets(enough).explain_pod("p")
     assert (told == NOT_ATTRIBUTED) == (not enough)
     if enough:
         assert any(each == set(told) for each in enough)
@@ -51,7 +51,7 @@ def test_what_explains_one_pod_is_tried_first_for_the_next() -> None:
         return lambda pod: "c" in names
 
     found = Causes({name: name.upper() for name in NAMES}, dict.fromkeys("pqr", True), replay)
-    assert found.of("p") == ("C",)
+    assert found.explain_pod("p") == ("C",)
     first = len(replays)
     assert first <= 7
     assert explain_pods("qr", found, lambda done: None) == {"q": ("C",), "r": ("C",)}
@@ -68,7 +68,7 @@ def test_what_is_likely_is_tried_before_all_changes(likely: str, asked: int) -> 
         return lambda pod: "c" in names
 
     searched = Causes({name: name.upper() for name in NAMES}, {"p": True}, replay, guess=lambda pod: frozenset(likely))
-    assert searched.of("p") == ("C",)
+    assert searched.explain_pod("p") == ("C",)
     assert replays[0] == frozenset(likely)
     assert len(replays) <= asked
 
@@ -77,15 +77,15 @@ def test_plugins_that_say_otherwise_are_likely() -> None:
     """Of a plugin without a changed rule nothing is."""
     rows = compare_versions("1.34.1", "1.34.2").changes
     versions = TwoVersions(Cluster(kube_version="1.34.1"), Cluster(kube_version="1.34.2"), rows)
-    assert {versions.changes()[name].split(":")[0] for name in versions.find_plugin_changes({"TaintToleration"})} == {
-        "TaintToleration"
-    }
+    assert {
+        versions.describe_changes()[name].split(":")[0] for name in versions.find_plugin_changes({"TaintToleration"})
+    } == {"TaintToleration"}
     assert versions.find_plugin_changes({"NodePorts"}) == frozenset()
 
 
 def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causes, "MOST_REPLAYS", 3)
-    assert of_sets([frozenset("c")]).of("p") == NOT_ATTRIBUTED
+    monkeypatch.setattr(causes, "MAX_REPLAYS", 3)
+    assert of_sets([frozenset("c")]).explain_pod("p") == NOT_ATTRIBUTED
 
 
 @pytest.mark.parametrize(("first", "second"), [("1.30", "1.37"), ("1.36", "1.37"), ("1.37", "1.33")])
