@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from kschedctl.api.arrays import Position
-from kschedctl.descheduling.policy import EvictionLimits
+from kschedctl.descheduling.policy import PolicyEvictionLimits
 from kschedctl.descheduling.seen_pods import SeenPods
 
 NODE_LIMIT, NAMESPACE_LIMIT, TOTAL_LIMIT = (
@@ -45,7 +45,7 @@ class EvictionCounter:
     """The evictions of one round."""
 
     seen: SeenPods
-    limits: EvictionLimits
+    limits: PolicyEvictionLimits
     carry_out: Callable[[Position, str], str]
     """Evicts a pod for a plugin, or returns why it cannot be evicted."""
     denied: list[DeniedEviction] = field(default_factory=list)

@@ -113,7 +113,7 @@ class DeschedulerProfile(NamedTuple):
     """The plugins of this extension point in their order."""
 
 
-class EvictionLimits(NamedTuple):
+class PolicyEvictionLimits(NamedTuple):
     """The maximum numbers of pods that a round evicts; None for no limit."""
 
     per_node: int | None = None
@@ -127,7 +127,7 @@ class DeschedulerPolicy(NamedTuple):
     profiles: tuple[DeschedulerProfile, ...]
     nodes: Selector = EVERYTHING
     """Selects the nodes that plugins look at."""
-    limits: EvictionLimits = EvictionLimits()
+    limits: PolicyEvictionLimits = PolicyEvictionLimits()
     ignored: tuple[str, ...] = ()
     """Errors about fields that the descheduler does not know."""
     grace_seconds: int | None = None
@@ -147,7 +147,7 @@ def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolic
     cleaned = without_nulls(document)
     decoded = _decode(cleaned, _Document, where)
     unknown_paths = (path for path, _ in iter_unknown_fields(cleaned, _Document, NEWEST_MINOR))
-    limits = EvictionLimits(
+    limits = PolicyEvictionLimits(
         decoded.max_no_of_pods_to_evict_per_node,
         decoded.max_no_of_pods_to_evict_per_namespace,
         decoded.max_no_of_pods_to_evict_total,

@@ -18,7 +18,7 @@ from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments
 from kschedctl.descheduling.descheduler import PLUGIN_TYPES, build_round
 from kschedctl.descheduling.evictions import EvictionCounter
 from kschedctl.descheduling.plugin import DeschedulingRound
-from kschedctl.descheduling.policy import PLUGINS, EvictionLimits
+from kschedctl.descheduling.policy import PLUGINS, PolicyEvictionLimits
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.snapshot import Settings
@@ -73,7 +73,7 @@ def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
     limits = case.get("options", {})
     counter = EvictionCounter(
         seen,
-        EvictionLimits(limits.get("node"), limits.get("namespace"), limits.get("total")),
+        PolicyEvictionLimits(limits.get("node"), limits.get("namespace"), limits.get("total")),
         into(seen),
     )
     given = arguments("DefaultEvictor", case[evictor])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kschedctl.commands.versions.changes import changes
+from kschedctl.commands.versions.changes import iter_versioned_aspects
 from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, stage_at
 
 NOTES = sorted(Path(__file__).parent.glob("notes-*.txt"))
@@ -21,7 +21,7 @@ def noted(path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", NOTES, ids=[path.stem for path in NOTES])
 def test_every_row_is_in_the_table(path: Path) -> None:
-    told = {number for change in changes() for number in re.findall(r"#(\d+)", change.values.upstream)}
+    told = {number for change in iter_versioned_aspects() for number in re.findall(r"#(\d+)", change.values.upstream)}
     assert [number for number, meaning in noted(path).items() if meaning == "row" and number not in told] == []
 
 

@@ -13,7 +13,7 @@ from golden_cases import FAMILIES, answer, differences, family_lines
 import kschedctl
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.commands.versions.changes import between
+from kschedctl.commands.versions.changes import compare_versions
 from kschedctl.commands.whatif import versions
 from kschedctl.commands.whatif.causes import TwoVersions
 from kschedctl.scheduler.framework.events import POD, ChangedObject
@@ -23,7 +23,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import DELETED
 
 Json = dict[str, Any]
-ROWS = between("1.36", "1.37").changes
+ROWS = compare_versions("1.36", "1.37").changes
 FOUND = " preemption: found a potential placement for pod on node "
 
 
@@ -44,9 +44,10 @@ def faults(message: str) -> list[list[str]]:
 
 
 def test_each_change_says_how_it_is_known() -> None:
-    basis = {change.upstream: change.basis for change in between("1.36", "1.37").changes if change.sort == "rule"}
+    changes = compare_versions("1.36", "1.37").changes
+    basis = {change.upstream: change.basis for change in changes if change.sort == "rule"}
     assert (basis["#137981"], basis["#139161"]) == ("release notes", "source")
-    assert {change.basis for change in between("1.30", "1.36").changes} == {"answers"}
+    assert {change.basis for change in compare_versions("1.30", "1.36").changes} == {"answers"}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

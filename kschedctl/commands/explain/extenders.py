@@ -9,7 +9,7 @@ import numpy as np
 from kschedctl.replay.shared_cluster import EXTENDER_INPUT_NOTE
 from kschedctl.reports.plugin_answers import ExtenderCallReport, ExtenderErrorReport, FirstFailReport
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.extenders.extender import CallTellingMore
+from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
 from kschedctl.scheduler.scheduler import Scheduler
 
 EXTENDERS_GOT_MORE = "extenders got the pod without its environment and what else is for kubelets alone"
@@ -56,7 +56,7 @@ def extended(cycle: Cycle, scheduler: Scheduler) -> ExtenderFields:
 
 def _got(pod: str, scheduler: Scheduler) -> str:
     call = scheduler.call_extender
-    more = isinstance(call, CallTellingMore) and pod in call.known
+    more = isinstance(call, CallWithFullPods) and pod in call.full_pods
     return EXTENDERS_GOT_MORE if more else EXTENDER_INPUT_NOTE
 
 

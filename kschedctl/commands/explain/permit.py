@@ -6,7 +6,7 @@ from collections import Counter
 
 from kschedctl.reports.plugin_answers import FirstFailReport
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.messages import histogram
+from kschedctl.scheduler.engine.messages import format_histogram
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_object, gang_plugin
 from kschedctl.scheduler.framework import Code
@@ -17,7 +17,7 @@ REFUSED = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
 
 def permit_reports(cycle: Cycle) -> dict[str, FirstFailReport]:
     """Best node -> why the pod is not bound there, or not yet; one that is placed with others is not asked about."""
-    if not cycle.schedulable or _is_grouped(cycle) or not cycle.framework.at("permit"):
+    if not cycle.schedulable or _is_grouped(cycle) or not cycle.framework.plugins_at("permit"):
         return {}
     reports = {}
     for row in cycle.scores.best.tolist():
@@ -46,5 +46,5 @@ def permitted(cycle: Cycle, reports: dict[str, FirstFailReport]) -> tuple[str, s
     if first is None or any(report is None or report.code == Code.WAIT for report in said):
         return "Schedulable", None
     if first.code in REFUSED:
-        return "Unschedulable", histogram(1, Counter(first.reasons))
+        return "Unschedulable", format_histogram(1, Counter(first.reasons))
     return "Error", ", ".join(first.reasons)

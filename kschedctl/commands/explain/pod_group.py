@@ -131,7 +131,7 @@ def by_age(infos: Mapping[Position, PodInfo], positions: Iterable[Position]) -> 
 
 
 def gate_of(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
-    plugins = (plugin for plugin in framework.at("preEnqueue") if offers(plugin, PreEnqueuePlugin))
+    plugins = (plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PreEnqueuePlugin))
     said = (plugin.pre_enqueue(info, view) for plugin in plugins)
     return next((status for status in said if status.rejected), None)
 

@@ -17,7 +17,7 @@ def reservations(cycle: Cycle) -> Reservations:
     """What all Reserve plugins of the pod's profile report together."""
     plugins = [
         (plugin, result.state)
-        for plugin in cycle.framework.at("reserve")
+        for plugin in cycle.framework.plugins_at("reserve")
         if offers(plugin, ReservePlugin) and (result := _before(cycle, plugin)).status.code is Code.SUCCESS
     ]
     by_node = {}

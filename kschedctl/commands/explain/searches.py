@@ -16,6 +16,6 @@ def searched_nodes(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes |
         SearchStart(cycle.search.start, known=sampled.start is not None),
         nodes=int(selected_by_name(cycle.pre_filter, cycle.view).sum()),
         examined=int(cycle.search.examined.sum()),
-        found=len(cycle.search.found),
+        found=len(cycle.search.feasible),
         next=cycle.search.next,
     )

@@ -151,7 +151,7 @@ def provision_nodes(call: ToolCall, arguments: Arguments) -> Report:
 def disrupt_nodes(call: ToolCall, arguments: Arguments) -> Report:
     """Replay the next disruption round of Karpenter. Raises UsageError if the cluster has no NodePools."""
     check_pools(call.cluster)
-    return kschedctl.disrupt(call.cluster, arguments.get("instance_types"), arguments.get("settings"), now=call.now)
+    return kschedctl.disrupt(call.cluster, arguments["instance_types"], arguments.get("settings"), now=call.now)
 
 
 def consolidate_nodes(call: ToolCall, arguments: Arguments) -> Report:

@@ -24,4 +24,4 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
     if not (before and after):
         known = before or after
         raise UsageError(f"what is {known} to be compared with?", hint=f"kschedctl versions {known} 1.36")
-    return study.between(before, after)
+    return study.compare_versions(before, after)

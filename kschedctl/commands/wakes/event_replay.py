@@ -26,7 +26,7 @@ from kschedctl.replay.unknown import (
 )
 from kschedctl.reports.unknown import Basis
 from kschedctl.scheduler.engine.messages import fit_error
-from kschedctl.scheduler.engine.rejectors import NONE as NO_REJECTORS
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown

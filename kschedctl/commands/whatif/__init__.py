@@ -18,7 +18,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_groups import explained_in_full
-from kschedctl.commands.simulate import deploy, prepare, refused_in
+from kschedctl.commands.simulate import deploy, find_not_created, prepare
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explained
 from kschedctl.commands.whatif.fates import fates, message_changes, new_messages, pod_changes
@@ -188,7 +188,7 @@ class Run:
         self.counted.update(shared.counted)
         shared.call_extender = self.call_extender
         simulation, rollouts, outcomes = deploy(shared, self.seed)
-        self.not_created += refused_in(shared, rollouts, self.seed)
+        self.not_created += find_not_created(shared, rollouts, self.seed)
         rest = explain_settled(simulation, explain_with_victims(simulation, outcomes))
         admissions = rollouts[0].creation.admissions if rollouts and rollouts[0].creation else None
         self.rest = replace(rest, cluster=admissions.with_current_quotas(rest.cluster)) if admissions else rest
@@ -251,9 +251,9 @@ class Question:
 
     def rows(self) -> tuple[VersionChange, ...]:
         """What the two versions changed."""
-        from kschedctl.commands.versions.changes import between  # noqa: PLC0415 - all plugins, for few questions
+        from kschedctl.commands.versions.changes import compare_versions  # noqa: PLC0415 - all plugins, for few questions
 
-        return between(*self.settings).changes
+        return compare_versions(*self.settings).changes
 
     def settle(self, cluster: Cluster, seed: int) -> SettledCluster:
         """The cluster at rest before the scenario begins."""

@@ -12,7 +12,7 @@ from small import Json, node, pod, replica
 
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster
-from kschedctl.commands.versions.changes import between
+from kschedctl.commands.versions.changes import compare_versions
 from kschedctl.commands.whatif import causes, versions, whatif
 from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, Causes, TwoVersions, explained
 from kschedctl.commands.whatif.report import MessageChange, PodsRescored, WhatIf
@@ -75,7 +75,7 @@ def test_what_is_likely_is_tried_before_all_changes(likely: str, asked: int) -> 
 
 def test_plugins_that_say_otherwise_are_likely() -> None:
     """Of a plugin without a changed rule nothing is."""
-    rows = between("1.34.1", "1.34.2").changes
+    rows = compare_versions("1.34.1", "1.34.2").changes
     versions = TwoVersions(Cluster(kube_version="1.34.1"), Cluster(kube_version="1.34.2"), rows)
     assert {versions.changes()[name].split(":")[0] for name in versions.of_plugins({"TaintToleration"})} == {
         "TaintToleration"
@@ -90,7 +90,7 @@ def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("first", "second"), [("1.30", "1.37"), ("1.36", "1.37"), ("1.37", "1.33")])
 def test_gates_as_in_the_other_version(first: str, second: str) -> None:
-    rows = between(first, second).changes
+    rows = compare_versions(first, second).changes
     names = frozenset(TwoVersions(Cluster(kube_version=first), Cluster(kube_version=second), rows).changes())
     mixed, whole = FeatureGates(second, mix=VersionMix(first, names)), FeatureGates(first)
     assert [gate for gate in GATE_STAGES if mixed.enabled(gate) != whole.enabled(gate)] == []
