@@ -19,7 +19,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import Job, identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.pending_groups import explained_in_full
+from kschedctl.commands.explain.pending_pods import explained_in_full
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import compare_runs
