@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import PodReference
-from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.wakes import between
 from kschedctl.commands.wakes import changes_that_wake as study
 from kschedctl.commands.wakes.changes import parse_changes
@@ -41,7 +40,7 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
-    return _wake_ups_of_target(asked_pod(cluster, pod))
+    return _wake_ups_of_target(find_target(cluster, pod))
 
 
 def wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
@@ -98,7 +97,7 @@ def wakes_by(
     [('default/p', True)]
     """
     if pods:
-        return wakes_of_targets([asked_pod(cluster, pod) for pod in pods], changes, where=where)
+        return wakes_of_targets([find_target(cluster, pod) for pod in pods], changes, where=where)
     scheduler = Scheduler(cluster)
     parsed_changes = parse_changes(changes, scheduler.view, where=where)
     waiting_pods = find_pending_pods(cluster, namespace or None, selector)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import PodReference, find_pod
+from kschedctl.commands.explain.one_pod import PodReference, find_pod
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.wakes.changes import apply_to_view, describe_change, parse_change
 from kschedctl.commands.wakes.gangs import GangResult, TriedGroups, find_member, is_placed, try_gang, try_pod_group
