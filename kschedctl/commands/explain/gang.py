@@ -97,11 +97,11 @@ def report_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
 
     `framework` is that of the profile that serves the pod, or None if no profile does.
     """
-    tried = try_gang(scheduler, framework, pod)
+    tried = place_gang(scheduler, framework, pod)
     return tried and tried.report
 
 
-def try_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
+def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
     """Try to place a pod's gang, and return the report with the failures of its pods; None if it has no gang."""
     key = next(iter(find_gangs(pod)), None)
     if key is None:
