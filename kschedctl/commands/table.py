@@ -314,7 +314,7 @@ TABLE = (
         1,
         schemas={
             "explanation": "commands.explain.report:Explanation",
-            "explanations": "commands.explain.reports:Explanations",
+            "explanations": "commands.explain.report:Explanations",
             "compact-explanation": "commands.explain.compact:CompactExplanation",
             "compact-explanations": "commands.explain.compact:CompactExplanations",
             "pending-pods": "commands.explain.pending_report:PendingPods",

@@ -11,7 +11,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.make_room import plan as study
 from kschedctl.commands.make_room.asked import collect_waiting
 from kschedctl.commands.make_room.report import MakeRoom
@@ -50,7 +50,7 @@ def make_room(
     """
     if isinstance(pods, str):
         return make_room_for_waiting(
-            [asked_pod(cluster, pods, call_extender)],
+            [find_target(cluster, pods, call_extender)],
             wishes,
             seed=seed,
             call_extender=call_extender,

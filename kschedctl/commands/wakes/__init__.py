@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import PodReference
-from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.wakes import between
 from kschedctl.commands.wakes import changes_that_wake as study
 from kschedctl.commands.wakes.changes import changes_of
@@ -36,7 +35,7 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
-    return _of_one(asked_pod(cluster, pod))
+    return _of_one(find_target(cluster, pod))
 
 
 def wake_ups_of_asked(asked_pods: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
@@ -91,7 +90,7 @@ def wakes_by(
     [('default/p', True)]
     """
     if pods:
-        return wakes_of_asked([asked_pod(cluster, pod) for pod in pods], changes, where=where)
+        return wakes_of_asked([find_target(cluster, pod) for pod in pods], changes, where=where)
     scheduler = Scheduler(cluster)
     told = changes_of(changes, scheduler.view, where=where)
     waiting_pods = find_pending_pods(cluster, namespace or None, selector)

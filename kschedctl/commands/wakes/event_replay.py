@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import PodReference, find_pod
+from kschedctl.commands.explain.one_pod import PodReference, find_pod
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.wakes.changes import change_of, told, view_after
 from kschedctl.commands.wakes.gangs import TriedGroups, WithGang, is_placed, member_of, with_gang, with_group

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.gang import TriedGang, gang_attempt
-from kschedctl.commands.explain.own_group import own_group_report
-from kschedctl.commands.explain.pod_group import PLACED
+from kschedctl.commands.explain.pod_group import PLACED, own_group_report
 from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupReport
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure

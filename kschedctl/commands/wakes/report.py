@@ -10,7 +10,7 @@ from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, refused
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
 

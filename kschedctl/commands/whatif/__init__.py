@@ -17,7 +17,7 @@ from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.pending_groups import explained_in_full
+from kschedctl.commands.explain.pending_pods import explained_in_full
 from kschedctl.commands.simulate import deploy, find_not_created, prepare
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explained

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kschedctl.admission.resource_quota import COMPUTE
+from kschedctl.admission.resource_quota import COMPUTE_RESOURCES
 from kschedctl.api.objects import LimitRange, LimitRangeItem, ResourceQuota
 from kschedctl.api.quantity import Quantity
 from kschedctl.lint.framework.context import LintContext
@@ -68,7 +68,7 @@ def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[t
     """Yield the field and amount of each minimum, and of each default of containers."""
     for name, minimum in readable(item.min).items():
         quota_resources = {f"requests.{name}"}
-        if name in COMPUTE and item.type != "PersistentVolumeClaim":
+        if name in COMPUTE_RESOURCES and item.type != "PersistentVolumeClaim":
             quota_resources.add(name)
         yield "min", _RequiredAmount(subject, item, name, minimum, frozenset(quota_resources))
     if item.type != "Container":
@@ -77,7 +77,7 @@ def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[t
         _, prefix = DEFAULT_FIELDS[field]
         for name, amount in readable(amounts).items():
             quota_resources = {f"{prefix}{name}"}
-            if name in COMPUTE and field == "defaultRequest":
+            if name in COMPUTE_RESOURCES and field == "defaultRequest":
                 quota_resources.add(name)
             yield field, _RequiredAmount(subject, item, name, amount, frozenset(quota_resources))
 

@@ -12,8 +12,8 @@ from functools import partial, reduce
 
 import msgspec
 
-from kschedctl.admission.limit_ranger import Breach, breaches, claim_breaches, stored
-from kschedctl.admission.resource_quota import DEMANDED, pod_usage
+from kschedctl.admission.limit_ranger import Breach, iter_breaches, iter_claim_breaches, with_api_defaults
+from kschedctl.admission.resource_quota import REQUIRED_RESOURCES, compute_pod_usage
 from kschedctl.api.objects import (
     Container,
     LimitRange,
@@ -40,7 +40,7 @@ def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
     """Find containers without a request or limit that a quota of their namespace requires."""
     for subject, quota in context.list_linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
-        demanded = [name for name in quota.spec.hard if name in DEMANDED]
+        demanded = [name for name in quota.spec.hard if name in REQUIRED_RESOURCES]
         for workload in () if scoped or not demanded else _iter_namespace_workloads(context, subject):
             for at, usage in _iter_container_usage(context, workload):
                 missing = [name for name in demanded if name not in usage]
@@ -73,7 +73,7 @@ def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     for (at, _), container in zip(workload.containers, containers, strict=True):
         requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
-        yield at, pod_usage(requests, limits)
+        yield at, compute_pod_usage(requests, limits)
 
 
 def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
@@ -191,7 +191,7 @@ def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
     pod = _map_containers(workload.pod, _default_requests_to_limits)
     pod_level = parse_quantities(pod.spec.resources.limits) if pod.spec.resources else {}
     limits = {**aggregate_container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
-    return pod_usage(compute_pod_requests(pod), limits).get(name)
+    return compute_pod_usage(compute_pod_requests(pod), limits).get(name)
 
 
 def _map_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
@@ -224,7 +224,7 @@ def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
     for subject, claim in context.list_linted(PersistentVolumeClaim):
         for limit_range, item in _iter_limit_range_items(context, subject):
             requests = readable(claim.spec.resources.requests)
-            for breach in claim_breaches(item, requests) if item.type == "PersistentVolumeClaim" else ():
+            for breach in iter_claim_breaches(item, requests) if item.type == "PersistentVolumeClaim" else ():
                 path = ("spec", "resources", "requests", breach.name)
                 yield subject.problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the claim")
 
@@ -250,7 +250,7 @@ def _find_limit_range_breaches(workload: Workload, items: list[tuple[Subject, Li
             if item.type != "Container":
                 continue
             default_breaches = _iter_requests_over_default_limit(item, written, requests)
-            for breach in (*breaches(item, requests, limits), *default_breaches):
+            for breach in (*iter_breaches(item, requests, limits), *default_breaches):
                 is_written = breach.name in getattr(written.resources, breach.part)
                 path: Path = (*at, "resources", breach.part, breach.name) if is_written else at
                 yield workload.problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the pods")
@@ -258,7 +258,7 @@ def _find_limit_range_breaches(workload: Workload, items: list[tuple[Subject, Li
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
     pod_limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
     for limit_range, item in items:
-        for breach in breaches(item, compute_pod_requests(pod), pod_limits) if item.type == "Pod" else ():
+        for breach in iter_breaches(item, compute_pod_requests(pod), pod_limits) if item.type == "Pod" else ():
             message = f"{breach.message}: LimitRange {limit_range.name} refuses the pods"
             yield workload.problem(("containers",), message)
 
@@ -282,7 +282,9 @@ def _keep_readable(amounts: Resources) -> Resources:
 def _to_stored_item(item: LimitRangeItem) -> LimitRangeItem:
     """Return the item as the API server stores it, without invalid quantities."""
     bounds = {name: _keep_readable(getattr(item, name)) for name in ITEM_FIELDS}
-    (stored_item,) = stored(LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **bounds),)))).spec.limits
+    (stored_item,) = with_api_defaults(
+        LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **bounds),)))
+    ).spec.limits
     return stored_item
 
 
