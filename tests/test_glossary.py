@@ -1,8 +1,8 @@
 """Check that the glossary of CONTRIBUTING.md has the words that users and authors of plugins meet.
 
 Each term is used in the public surface: fields of documents, headings of columns, summaries of commands, help
-topics, or docstrings of public functions. Terms of the code are used in texts of the package. Fields of the Kubernetes API and
-classes that the glossary mentions exist.
+topics, or docstrings of public functions. Terms of the code are used in texts of the package. Fields of the Kubernetes
+API and classes that the glossary mentions exist.
 """
 
 from __future__ import annotations

@@ -14,23 +14,23 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.next_commands import again
+from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.option_groups.autoscalers import Autoscalers
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.karpenter import KarpenterInput
 from kschedctl.cli.option_groups.node_groups import NodeGroupInput
-from kschedctl.cli.option_groups.whole_pods import remember
+from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
 from kschedctl.cli.options import Places, Scope, Source, View, with_options
-from kschedctl.cli.references import are_pods
-from kschedctl.cli.run_options import Sampled, exit_code
+from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (
+    CREATION_FAILURE_KINDS,
+    HELD_BACK_KINDS,
     NOTHING_MORE,
-    WHAT_FAILED,
-    WHAT_WAITS_ELSEWHERE,
     LiveKinds,
-    in_context,
-    time_of,
+    get_cluster_time,
+    with_context_namespace,
 )
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.named_elsewhere import (
@@ -101,8 +101,8 @@ def explain(
     """
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
-    with extending.calling() as call_extender:
-        started, more, kinds = sampled.sampled_from, extending.arguments(), view.in_full
+    with extending.open_caller() as call_extender:
+        started, more, kinds = sampled.sampled_from, extending.arguments(), view.max_matrices
         scalers = Autoscalers(source, karpenter, node_groups)
         searches = not (no_remedies or (watch and not pods))  # what takes long is not done again at each change
         question = _Question(
@@ -119,7 +119,7 @@ def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
     if watch:
         name = view.output.name
         return watched(question.source, question.scope, name, lambda cluster: answer(Inquiry(cluster)), question.live)
-    pods_alone, namespace = are_pods(question.words), question.scope.namespace
+    pods_alone, namespace = name_only_pods(question.words), question.scope.namespace
     return answer(read_inquiry(question.source, namespace, pods_alone=pods_alone, live=question.live))
 
 
@@ -140,27 +140,27 @@ class _Question(msgspec.Struct, frozen=True):
     @property
     def live(self) -> LiveKinds:
         """What else to read of a live cluster: of workloads, and of all that lacks pods, why these were not created."""
-        only_pods = self.words and are_pods(self.words)
-        of_pods = NOTHING_MORE if only_pods else WHAT_FAILED.and_also(WHAT_WAITS_ELSEWHERE)
-        return of_pods.and_also(self.scalers.live)
+        only_pods = self.words and name_only_pods(self.words)
+        of_pods = NOTHING_MORE if only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
+        return of_pods.union(self.scalers.live)
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
-        now = time_of(inquiry.cluster, self.source)
+        now = get_cluster_time(inquiry.cluster, self.source)
         inquiry = replace(inquiry, call_extender=self.call_extender, sampled=self.sampled, now=now)
-        inquiry = inquiry.asking_for(self.scope.scheduler_name)
+        inquiry = inquiry.with_scheduler_name(self.scope.scheduler_name)
         if self.words:
             words = pods_of_groups(inquiry, self.words, self.scope, self.source)
             if elsewhere := report_named_elsewhere(inquiry, words, self.scope, self.source, now):
                 return elsewhere
-            return self._explained(subjects.named(inquiry, words, self.scope, self.source), inquiry)
-        if of_files := subjects.of_files(inquiry, self.scope):
+            return self._explained(subjects.find_named_targets(inquiry, words, self.scope, self.source), inquiry)
+        if of_files := subjects.find_targets_in_files(inquiry, self.scope):
             return self._with_new_resources(self._explained(of_files, inquiry), inquiry)
-        if inquiry.around and (of_operators := report_new_resources(inquiry.cluster, now)):
+        if inquiry.has_outer_cluster and (of_operators := report_new_resources(inquiry.cluster, now)):
             return of_operators
         if self.supposed:
             raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")
-        scope = in_context(self.scope, self.source, inquiry.cluster)
+        scope = with_context_namespace(self.scope, self.source, inquiry.cluster)
         if not inquiry.manifests:
             found_pods.check_namespace(inquiry.cluster, scope)
         return self._pending(inquiry, scope)
@@ -176,13 +176,14 @@ class _Question(msgspec.Struct, frozen=True):
         if self.words and len(explained) == 1:
             command = telling_more(explained[0])
             options += groups if command == "remedies" else ()
-            return {explained[0].pod: again(self.source, command, self.words, self.scope.named(), options)}
+            namespace = self.scope.namespace_arguments()
+            return {explained[0].pod: build_command(self.source, command, self.words, namespace, options)}
         return about_explained(self.source, cluster, explained, options)
 
     def _explained(self, asked_pods: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
         from kschedctl.commands.explain.one_pod import explained_together  # noqa: PLC0415 - not for a summary of no pods
 
-        remember(self.call_extender, asked_pods, inquiry, self.source)
+        collect_pod_extras(self.call_extender, asked_pods, inquiry, self.source)
         return explained_together([self._one(asked_pod, inquiry.now) for asked_pod in asked_pods])
 
     def _with_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
@@ -201,21 +202,21 @@ class _Question(msgspec.Struct, frozen=True):
         from kschedctl.commands.explain.one_pod import explained  # noqa: PLC0415
 
         asked = self.supposed.of(asked)
-        return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies, now=now)
+        return explained(asked, self.scalers.find_new_node, self.scalers.find_fixes, remedies=self.remedies, now=now)
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
         report = summary(inquiry.scheduler, self.source, scope, self.in_full)
-        others = subjects.without_pods(inquiry, scope)
+        others = subjects.find_workloads_without_pods(inquiry, scope)
         if others and (report.groups or report.not_created):
             log.warning(
                 "note: not explained: %s: name them to have them explained",
                 names([f"{kind} {n}/{name}" for kind, n, name in others]),
             )
         elif others:
-            return self._explained(subjects.stand_ins(inquiry, others), inquiry)
+            return self._explained(subjects.build_targets(inquiry, others), inquiry)
         all_of_them = self.remedies and self.scope.all_namespaces and not scope.selector
-        return with_growth(report, lambda: self.scalers.growth(inquiry.cluster)) if all_of_them else report
+        return with_growth(report, lambda: self.scalers.find_growth(inquiry.cluster)) if all_of_them else report
 
 
 def _answer(report: Explanation | Explanations | PendingPods, view: View, commands: Commands, places: Places) -> Answer:
@@ -226,7 +227,9 @@ def _answer(report: Explanation | Explanations | PendingPods, view: View, comman
             log.warning("not replayed yet: %s", what)
         if report.ignored:
             log.warning("ignored: %s", "; ".join(report.ignored))
-    return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided), commands, places)
+    return view.answer(
+        report, choose_exit_code(fine(report), interrupted=False, undecided=report.undecided), commands, places
+    )
 
 
 def _not_created(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
@@ -255,5 +258,5 @@ def fine(report: Explanation | Explanations | PendingPods) -> bool:
 
 def summary(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """All pending pods of the scope, grouped by cause, and the workloads of it that lack pods nobody could create."""
-    now = time_of(scheduler.cluster, source)
-    return pending_in(scheduler, found_pods.namespace_of(scope), scope.selector, now, in_full)
+    now = get_cluster_time(scheduler.cluster, source)
+    return pending_in(scheduler, found_pods.namespace_of_scope(scope), scope.selector, now, in_full)

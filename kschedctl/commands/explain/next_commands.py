@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kschedctl.cli.next_commands import again
+from kschedctl.cli.next_commands import build_command, workload_arguments
 from kschedctl.cli.options import Source
-from kschedctl.cli.workload_arguments import _workload
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
@@ -19,7 +18,7 @@ def about_explained(
     """What tells more of each of these that the cluster has."""
     options = list(options)
     there = (report for report in explained if cluster.pod(*report.pod.split("/", 1)) is not None)
-    return {report.pod: again(source, telling_more(report), report.pod, options) for report in there}
+    return {report.pod: build_command(source, telling_more(report), report.pod, options) for report in there}
 
 
 def telling_more(report: Explanation) -> str:
@@ -31,10 +30,12 @@ def about_pending(source: Source, report: PendingPods, options: Iterable[str] = 
     """To look at the first pod of each group, and at workloads that lack pods; where none is pending, elsewhere."""
     options = list(options)
     lacking = {
-        not_created.workload: again(source, "explain", *_workload(not_created.workload), options=options)
+        not_created.workload: build_command(
+            source, "explain", *workload_arguments(not_created.workload), options=options
+        )
         for not_created in report.not_created
     }
-    groups = {group.pods[0]: again(source, "explain", group.pods[0], options) for group in report.groups}
+    groups = {group.pods[0]: build_command(source, "explain", group.pods[0], options) for group in report.groups}
     if groups:
         return {"": next(iter(groups.values())), **groups, **lacking}
-    return {"": again(source, "explain", "-A") if report.elsewhere else (), **lacking}
+    return {"": build_command(source, "explain", "-A") if report.elsewhere else (), **lacking}

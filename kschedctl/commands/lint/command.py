@@ -17,11 +17,11 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.answer import UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, Form, option
-from kschedctl.cli.option_groups.karpenter import WHAT_POOLS_ARE, InstanceTypeInput
-from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.source import WHAT_LIMITS, from_files, load
+from kschedctl.cli.forms import TABLE, OutputFormat, output_option
+from kschedctl.cli.option_groups.karpenter import POOL_KINDS, InstanceTypeInput
+from kschedctl.cli.options import Color, Output, Source, parse_feature_gates, with_options
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import Destination, lint_context, told
 from kschedctl.commands.lint.described_cluster import DescribedCluster
 from kschedctl.commands.lint.filters import LintFilters
@@ -79,7 +79,7 @@ class Around(InstanceTypeInput):
         """The cluster, if one is named. Raises KschedctlError."""
         named = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
-            return DescribedCluster(load(named, live=WHAT_LIMITS.and_also(WHAT_POOLS_ARE)))
+            return DescribedCluster(load_cluster(named, live=CREATION_LIMIT_KINDS.union(POOL_KINDS)))
         return _cluster_of_files(named) if self.with_cluster or source.demo else None
 
 
@@ -133,9 +133,9 @@ class Which(LintFilters):
 class Shown:
     """How to show what was found."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")] = (
-        TABLE
-    )
+    output: Annotated[
+        OutputFormat, output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")
+    ] = TABLE
     color: Annotated[
         Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
@@ -191,7 +191,7 @@ def lint(
     check_output_files(which.write_baseline)
     which.check_fixing(manifests)
     cluster = around.cluster(source)
-    types = around.types()
+    types = around.read_types()
     goes = Destination(which.namespace or "", _together(project), _named(paths))
     linter = _linter(which, project, lambda linted: _lint_context(linted, source, cluster, goes, types))
     if manifests is not None and (which.fix or which.diff):
@@ -270,7 +270,7 @@ def _named(paths: list[str]) -> list[str]:
 
 def _cluster_of_files(source: Source) -> DescribedCluster:
     """The cluster of files that manifests go to. Raises KschedctlError."""
-    cluster, reading = from_files(source)
+    cluster, reading = read_files(source)
     documents = (manifest.document for manifest in (*reading.stored, *reading.manifests))
     return DescribedCluster(cluster, stored={_owner(document): document for document in documents})
 
@@ -287,7 +287,7 @@ def _lint_context(
     goes: Destination,
     types: Sequence[JsonObject] | None,
 ) -> LintContext:
-    gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
+    gates = FeatureGates(source.kube_version or KUBE_VERSION, parse_feature_gates(source.feature_gates))
     return lint_context(manifests, cluster, gates, goes, types)
 
 
@@ -298,7 +298,7 @@ def _manifests(paths: list[str], source: Source, which: Which, project: Project)
     kept = which.kept(find_files(paths, source.recursive).files, project)
     files = [file if file == STDIN else from_here(file) for file in kept]
     builds = source.builds(files)
-    with bars() as shown:
+    with show_progress() as shown:
         return read_repository(files, builds, strict=which.strict, progress=shown.begin)
 
 
