@@ -34,10 +34,10 @@ class FakeFramework:
 
     @property
     def profile(self) -> Any:
-        weights = {plugin.name: 1 for plugin in self.at("score")} | dict(self.weights)
+        weights = {plugin.name: 1 for plugin in self.plugins_at("score")} | dict(self.weights)
         return SimpleNamespace(weights=weights, plugins=self.plugins)
 
-    def at(self, point: str) -> list[Any]:
+    def plugins_at(self, point: str) -> list[Any]:
         return list(self.plugins.get(point, ()))
 
 

@@ -157,7 +157,7 @@ TABLE = (
         HelpHeading.WHAT_IF,
         5,
         schemas={"make-room": "commands.make_room.report:MakeRoom"},
-        pages={"MakeRoom": "commands.make_room.page:make_room_page"},
+        pages={"MakeRoom": "commands.make_room.page:build_page"},
     ),
     CommandEntry(
         "whatif",
@@ -165,8 +165,8 @@ TABLE = (
         HelpHeading.WHAT_IF,
         8,
         schemas={"whatif": "commands.whatif.report:WhatIf"},
-        pages={"WhatIf": "commands.whatif.page:whatif_page"},
-        html_widgets={"WhatIf": "commands.whatif.html_widgets:whatif_widgets"},
+        pages={"WhatIf": "commands.whatif.page:build_page"},
+        html_widgets={"WhatIf": "commands.whatif.html_widgets:build_widgets"},
     ),
     CommandEntry(
         "config",
@@ -202,10 +202,10 @@ TABLE = (
             "wakes-between": "commands.wakes.report:WakesBetween",
         },
         pages={
-            "WakeUps": "commands.wakes.page:wake_ups_page",
-            "WakeUpsOfMany": "commands.wakes.page:wake_ups_of_many_page",
-            "WakesOfMany": "commands.wakes.page:wakes_page",
-            "WakesBetween": "commands.wakes.page:between_page",
+            "WakeUps": "commands.wakes.page:build_wake_ups_page",
+            "WakeUpsOfMany": "commands.wakes.page:build_many_wake_ups_page",
+            "WakesOfMany": "commands.wakes.page:build_wakes_page",
+            "WakesBetween": "commands.wakes.page:build_between_page",
         },
     ),
     CommandEntry(
@@ -228,7 +228,7 @@ TABLE = (
         },
         pages={
             "Simulation": "commands.simulate.page:simulation_page",
-            "FollowedRollout": "commands.simulate.followed_rollout_page:followed_rollout_page",
+            "FollowedRollout": "commands.simulate.followed_rollout_page:build_page",
         },
         html_widgets={"Simulation": "commands.simulate.html_widgets:simulation_widgets"},
     ),
@@ -273,16 +273,16 @@ TABLE = (
         exit_codes=FINDINGS,
         schemas={
             "findings": "reports.findings:Findings",
-            "lint-fixes": "commands.lint.fixes_report:LintFixes",
+            "lint-fixes": "commands.lint.report:LintFixes",
             "lint-rules": "reports.findings:RuleList",
             "lint-rule": "reports.findings:RuleReport",
         },
         pages={
-            "Findings": "commands.lint.page:findings_page",
-            "LintRules": "commands.lint.page:rule_list_page",
-            "LintRule": "commands.lint.page:rule_page",
+            "Findings": "commands.lint.page:build_findings_page",
+            "LintRules": "commands.lint.page:build_rule_list_page",
+            "LintRule": "commands.lint.page:build_rule_page",
         },
-        formats={"diff": "commands.lint.diff:to_diff"},
+        formats={"diff": "commands.lint.diff:render_diff"},
     ),
     CommandEntry(
         "pools",
@@ -314,7 +314,7 @@ TABLE = (
         1,
         schemas={
             "explanation": "commands.explain.report:Explanation",
-            "explanations": "commands.explain.reports:Explanations",
+            "explanations": "commands.explain.report:Explanations",
             "compact-explanation": "commands.explain.compact:CompactExplanation",
             "compact-explanations": "commands.explain.compact:CompactExplanations",
             "pending-pods": "commands.explain.pending_report:PendingPods",

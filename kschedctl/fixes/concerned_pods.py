@@ -140,7 +140,7 @@ def _claims_of(pod: Pod) -> Iterator[tuple[str, str, str]]:
 def _may_fit(simulation: Simulation, position: Position, info: PodInfo, rows: Ints) -> bool:
     """Return whether one of these nodes (K,) would take the pod if no other pod were there."""
     framework = simulation.framework(position)
-    if framework is None or not {plugin.name for plugin in framework.at("filter")} >= ON_A_NODE:
+    if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= ON_A_NODE:
         return True
     view = simulation.view
     taken = allowed(view.nodes, compile_required_node_affinity(info.spec))[rows]

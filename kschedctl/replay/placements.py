@@ -15,8 +15,8 @@ from kschedctl.api.resource_names import PODS
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
-from kschedctl.scheduler.engine.permit import SOMEBODY_WAITS, run_permit
-from kschedctl.scheduler.engine.rejectors import NONE
+from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
@@ -105,7 +105,7 @@ def group_unplaced(
 def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
     """Return the pods that Permit lets wait on their node now, with the reasons."""
     profiles = map(simulation.scheduler.framework, simulation.scheduler.configuration.profiles)
-    plugins = (plugin for framework in profiles if framework for plugin in framework.at("permit"))
+    plugins = (plugin for framework in profiles if framework for plugin in framework.plugins_at("permit"))
     if not any(offers(plugin, PermitPlugin) for plugin in plugins):
         return {}
     waiting = {}
@@ -113,7 +113,7 @@ def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) 
         framework, info = simulation.framework(outcome.position), simulation.placements.arriving(outcome.position)
         status = run_permit(framework, info, simulation.view, outcome.row).status if framework else SUCCESS
         if status.code is Code.WAIT:
-            reasons = (reason for reason in status.reasons if reason != SOMEBODY_WAITS)
+            reasons = (reason for reason in status.reasons if reason != WAITS_AT_PLUGIN)
             waiting[simulation.view.pods.objects[outcome.position].key] = ", ".join(reasons)
     return waiting
 
@@ -146,7 +146,7 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
     if outcome.verdict != UNSCHEDULABLE:
         return NO_QUEUE
     if failure := simulation.failures.said.get(outcome.position):
-        plugins = tuple(sorted((failure.rejectors or NONE).all))
+        plugins = tuple(sorted((failure.rejectors or NO_REJECTORS).all))
         return QueuePlace(UNSCHEDULABLE_PODS, plugins) if plugins else QueuePlace(BACKOFF)
     if simulation.gangs.together([outcome.position]):
         return QueuePlace(BACKOFF)
@@ -182,7 +182,7 @@ def _report_eviction(
         by=pods.objects[eviction.preemptor].key,
         priority=pods.infos[pods.info[victim]].priority,
         workload=str(find_owner(pods.objects[victim])),
-        budgets=simulation.budgets.of(victim),
+        budgets=simulation.budgets.protecting(victim),
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
         round=number,

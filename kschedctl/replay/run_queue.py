@@ -11,7 +11,7 @@ from kschedctl.replay import queue_run_report as reports
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.engine.pod_groups.cycle import MemberResult
-from kschedctl.scheduler.engine.rejectors import NONE
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.queue_run.pod_groups import QueuedPodGroups
 from kschedctl.scheduler.queue_run.queue_run import CycleRecord, GroupRecord, QueueReplay
@@ -144,7 +144,7 @@ def _report_failure(failure: Failed, nodes: Sequence[str]) -> reports.FailedPod:
         failure.code,
         failure.message,
         nodes[failure.nominated] if failure.nominated not in (None, NO_ROW) else "",
-        tuple(sorted((failure.rejectors or NONE).all)),
+        tuple(sorted((failure.rejectors or NO_REJECTORS).all)),
     )
 
 

@@ -107,7 +107,7 @@ def find_cycle_unknowns(cycle: Cycle, framework: Framework) -> Iterator[Unknown]
     searches.
     """
     yield from cycle.consultation.unknown
-    yield from unsure_nominations.in_cycle(cycle, framework.unasked())
+    yield from unsure_nominations.find_cycle_doubts(cycle, framework.unasked())
     verdict = cycle.filter.verdicts.get(DynamicResources.name)
     for rejection in verdict.rejections if verdict else ():
         if rejection.reason.endswith(UNDECIDED):

@@ -108,7 +108,7 @@ class Framework:
         other._less, other._at = {}, {}
         return other
 
-    def at(self, point: str) -> list[Plugin]:
+    def plugins_at(self, point: str) -> list[Plugin]:
         """The plugins of an extension point in order; not to be changed."""
         plugins = self._at.get(point)
         if plugins is None:
@@ -119,7 +119,7 @@ class Framework:
     @property
     def refusing_plugins(self) -> tuple[Plugin, ...]:
         """The plugins that can refuse a pod, each once."""
-        return tuple({plugin.name: plugin for point in REFUSING_POINTS for plugin in self.at(point)}.values())
+        return tuple({plugin.name: plugin for point in REFUSING_POINTS for plugin in self.plugins_at(point)}.values())
 
 
 class Scheduler:
@@ -173,7 +173,7 @@ class Scheduler:
     def _held_back(self, info: PodInfo, view: Fork) -> bool:
         """Whether a PreEnqueue plugin of the profile that serves a pod refuses it."""
         framework = self.framework(info.spec.scheduler_name)
-        plugins = framework.at("preEnqueue") if framework else ()
+        plugins = framework.plugins_at("preEnqueue") if framework else ()
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def ignored(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
@@ -196,7 +196,7 @@ class Scheduler:
     def queue_sort(self) -> QueueSortPlugin | None:
         """The plugin that orders the queue, None for PrioritySort or one that is not replayed."""
         first = self.framework(next(iter(self.configuration.profiles)))
-        plugins = first.at("queueSort") if first else []
+        plugins = first.plugins_at("queueSort") if first else []
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def registrations(self, scheduler_name: str) -> Registrations:
@@ -224,7 +224,7 @@ class Scheduler:
         if not (framework.extenders or framework.doubtful or framework.noted or view.objects.gaps):
             return framework, ()
         doubts = tuple(
-            dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.unknowns(info.pod))
+            dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.find_unknowns(info.pod))
         )
         doubts += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
         doubts += tuple(find_noted_unknowns(framework.noted, info, view))
@@ -235,7 +235,7 @@ class Scheduler:
 
     def sampling(self) -> Sampling | None:
         """The searches for nodes of a cycle that stands for itself, None where all nodes are looked at."""
-        return self.sampled.begin(self.configuration, len(self.view.nodes)) if self.sampled else None
+        return self.sampled.start_sampling(self.configuration, len(self.view.nodes)) if self.sampled else None
 
     def cycle(self, framework: Framework, pod: Pod) -> Cycle:
         """One scheduling cycle for a pod, as the API server would hold it; it need not be in the cluster."""

@@ -53,7 +53,7 @@ def test_rows_are_judged_and_scored_as_all_nodes_are(seed: int) -> None:
 
 def _compare(cycle: Any, view: Fork) -> None:
     rows = view.nodes.rows
-    for plugin in cycle.framework.at("filter"):
+    for plugin in cycle.framework.plugins_at("filter"):
         before = cycle.pre_filter.results.get(plugin.name)
         if not offers(plugin, DistinguishingFilter) or before is None or before.status.rejected:
             continue
@@ -64,7 +64,7 @@ def _compare(cycle: Any, view: Fork) -> None:
         assert verdicts.rejected(rows).tolist() == expected.tolist()
         assert agree(expected, told_apart(list(verdicts.distinctions), rows))
     scored, ones = cycle.scores.rows, np.ones(len(cycle.scores.rows), np.int64)
-    for plugin in cycle.framework.at("score"):
+    for plugin in cycle.framework.plugins_at("score"):
         if offers(plugin, DistinguishingScore) and plugin.name in cycle.scores.raw and len(scored) > 1:
             among = plugin.row_scores(cycle.info, view)
             raw = among.raw_scores(scored, among.count_domains(scored, ones))
@@ -150,6 +150,6 @@ def test_every_row_is_refused_if_no_node_has_the_topology_key() -> None:
     scheduler = Scheduler(Cluster.from_objects([*nodes, pod]))
     framework, view = scheduler.framework("default-scheduler"), scheduler.view
     assert framework is not None
-    (plugin,) = [plugin for plugin in framework.at("filter") if plugin.name == "PodTopologySpread"]
+    (plugin,) = [plugin for plugin in framework.plugins_at("filter") if plugin.name == "PodTopologySpread"]
     verdicts = plugin.row_verdicts(view.pods.infos[0], view)
     assert verdicts.rejected(np.array([0, 1])).tolist() == [True, True]

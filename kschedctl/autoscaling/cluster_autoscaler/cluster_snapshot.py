@@ -239,9 +239,9 @@ class ClusterSnapshot:
         info = self._info(position)
         key = int(view.pods.info[position]), len(view.trail)
         if self._asked is None or self._asked[0] != key:
-            before = run_pre_filter(self.framework.at("preFilter"), info, view)
+            before = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
             rejected = before.status.rejected
-            outcome = None if rejected else Filtering.of(self.framework, before, info, view).judge()
+            outcome = None if rejected else Filtering.from_framework(self.framework, before, info, view).judge()
             self._asked = key, before, outcome
         return self._asked[1], self._asked[2]
 

@@ -37,19 +37,19 @@ def collect_pod_extras(
 
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
-    known, remaining_keys = call.known, []
+    full_pods, remaining_keys = call.full_pods, []
     for asked_pod in targets:
         written = inquiry.written.get(identity(asked_pod.workload)) if asked_pod.workload else None
         if written is not None:
-            known[asked_pod.pod.key] = PodExtras.of(template_of(written.document))
+            full_pods[asked_pod.pod.key] = PodExtras.of(template_of(written.document))
         elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question
             remaining_keys.append(asked_pod.pod.key)
-    _add_from_files(known, remaining_keys, inquiry)
+    _add_from_files(full_pods, remaining_keys, inquiry)
     if not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None:
-        _add_from_cluster(known, [key for key in remaining_keys if key not in known][:MAX_LIVE_PODS], source)
+        _add_from_cluster(full_pods, [key for key in remaining_keys if key not in full_pods][:MAX_LIVE_PODS], source)
 
 
-def _add_from_files(known: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
+def _add_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
     """Add the fields of the pods whose files can be read again."""
     from kschedctl.sources.extenders.whole_pods import PodExtras, pods_among  # noqa: PLC0415
 
@@ -60,10 +60,10 @@ def _add_from_files(known: MutableMapping[str, PodExtras], keys: Iterable[str], 
             continue
         with suppress(KschedctlError):
             pods = dict(pods_among(read_documents(file)))
-            known.update({key: PodExtras.of(pods[key]) for key in places if key in pods})
+            full_pods.update({key: PodExtras.of(pods[key]) for key in places if key in pods})
 
 
-def _add_from_cluster(known: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
+def _add_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
     """Add the fields of pods of the live cluster, unless reading is forbidden."""
     from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, segment  # noqa: PLC0415
@@ -75,6 +75,6 @@ def _add_from_cluster(known: MutableMapping[str, PodExtras], keys: Sequence[str]
         for namespace, name in (key.split("/", 1) for key in keys):
             with suppress(RefusedError, KschedctlError, ValueError):
                 path = f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(name)}"
-                known[f"{namespace}/{name}"] = PodExtras.of(json.loads(server.get(path)))
+                full_pods[f"{namespace}/{name}"] = PodExtras.of(json.loads(server.get(path)))
     finally:
         server.close()

@@ -22,7 +22,7 @@ from kschedctl.cli.options import (
 )
 from kschedctl.cli.source import connect_to_cluster, log_cluster
 from kschedctl.commands.config import check_configuration, effective_configuration
-from kschedctl.commands.lint.command import CLEAN, FOUND, Shown
+from kschedctl.commands.lint.command import CLEAN, FOUND, DisplayOptions
 from kschedctl.errors import InputError, UsageError
 from kschedctl.lint.framework.rule import Severity
 from kschedctl.reports.configuration import EffectiveConfiguration
@@ -73,7 +73,7 @@ class Live:
 
 @with_options
 def config(
-    shown: Shown,
+    shown: DisplayOptions,
     scheduler: SchedulerOptions,
     live: Live,
     *,
@@ -100,14 +100,14 @@ def config(
     """
     _check_use(action, file, live)
     if live.asked:
-        return shown.answer(_of_live(live, scheduler))
+        return shown.build_answer(_of_live(live, scheduler))
     started, document = scheduler.started(), _document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
-        return shown.answer(effective_configuration(written, **started))
+        return shown.build_answer(effective_configuration(written, **started))
     size = nodes if cluster_size is None else cluster_size
     report = check_configuration(document.value, nodes=size, place=document, **started)
-    return shown.answer(report, FOUND if report.at_least(fail_on) else CLEAN)
+    return shown.build_answer(report, FOUND if report.at_least(fail_on) else CLEAN)
 
 
 def _check_use(action: str, file: str | None, live: Live) -> None:

@@ -11,13 +11,13 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
-from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import (
     Preemption,
     PreemptionPlugin,
-    potential_nodes,
-    preemption_plugins,
+    find_potential_nodes,
+    find_preemption_plugins,
 )
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
@@ -31,7 +31,7 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
     DefaultPreemption if it says nothing else. Of several that were asked the last counts: it settled the matter.
     """
     view = cycle.view
-    asked = [plugin for plugin in preemption_plugins(cycle.framework) if plugin.name in outcome.results]
+    asked = [plugin for plugin in find_preemption_plugins(cycle.framework) if plugin.name in outcome.results]
     plugin = asked[-1] if asked else _would_be_asked(cycle)
     result = outcome.results[plugin.name] if asked else _ask(plugin, cycle)
     if not isinstance(result.report, Preemption):
@@ -65,7 +65,7 @@ def _compare_priorities(plugin: PreemptionPlugin, preemption: Preemption, cycle:
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None
     view, priority = cycle.view, cycle.info.priority
-    potential = potential_nodes(cycle)
+    potential = find_potential_nodes(cycle)
     placed = np.flatnonzero(view.node >= 0)
     there = placed[potential[view.node[placed]]]
     if not len(there):
@@ -79,14 +79,14 @@ def _compare_priorities(plugin: PreemptionPlugin, preemption: Preemption, cycle:
 
 
 def _would_be_asked(cycle: Cycle) -> PreemptionPlugin:
-    plugins = preemption_plugins(cycle.framework)
+    plugins = find_preemption_plugins(cycle.framework)
     args = cycle.framework.profile.args.get(DefaultPreemption.name, DefaultPreemptionArgs())
     return plugins[0] if plugins else DefaultPreemption(args)
 
 
 def _ask(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterResult:
     try:
-        return plugin.before_extenders(cycle)
+        return plugin.dry_run_without_extenders(cycle)
     except PluginError as failure:
         return PostFilterResult(Status(Code.ERROR, (str(failure),)))
 
@@ -121,5 +121,5 @@ def _victim(position: Position, violating: bool, view: Fork) -> VictimReport:
         priority=view.pods.infos[view.pods.info[position]].priority,
         owner=f"{owner.kind}/{owner.name}" if owner else "",
         start_time=pod.status.start_time,
-        budgets=budgets(view).of(position) if violating else (),
+        budgets=find_budgets(view).protecting(position) if violating else (),
     )

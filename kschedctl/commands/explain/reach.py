@@ -112,11 +112,11 @@ def _extended(cycle: Cycle) -> Iterator[Obstacle]:
     for (url, message), rows in by_message.items():
         refused = np.zeros(len(cycle.considered), np.bool_)
         refused[rows] = True
-        never = [row for row in rows if cycle.told[Row(row)].code is Code.UNRESOLVABLE]
+        never = [row for row in rows if cycle.extender_statuses[Row(row)].code is Code.UNRESOLVABLE]
         level = np.full(len(refused), NEAR, np.int8)
         level[never] = OUT_OF_REACH
         yield Obstacle(EXTENDERS, message or NO_REASON, refused, level, refused, _said(f"refused by {url}"))
-    dropped = cycle.dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
+    dropped = cycle.silently_dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
     if dropped.any():
         silent = np.zeros_like(dropped)
         yield Obstacle(EXTENDERS, LEFT_OUT, dropped, np.full(len(dropped), NEAR, np.int8), silent)
@@ -176,7 +176,7 @@ def _has_storage_pools(cycle: Cycle, storage_class: str) -> Bools:
 def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
     """(N,): those of the nodes that no device is for."""
     bare = np.zeros(len(mask), np.bool_)
-    evaluation = cycle.pre_filter.state_of(DynamicResources)
+    evaluation = cycle.pre_filter.find_state(DynamicResources)
     for row in np.flatnonzero(mask).tolist():
         bare[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.pools(row)))
     return bare

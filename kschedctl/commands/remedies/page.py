@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from kschedctl.commands.make_room.page import moves_sections
+from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
 from kschedctl.render.fixes import _fix_blocks, remedies_section
 from kschedctl.render.not_created import not_created_section
@@ -34,7 +34,7 @@ def remedies_page(report: Remedies, style: Style) -> Page:
         *_verdict(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *remedies_section(report.remedies, report.impossible, style, with_manifests=True),
-        *(moves_sections(report.make_room, style) if report.make_room else ()),
+        *(build_moves_sections(report.make_room, style) if report.make_room else ()),
         *_searched(report),
         *_unchecked(report),
         *_waiting_elsewhere(report, style),

@@ -20,7 +20,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import run_cycle
-from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
@@ -137,7 +137,7 @@ def _movable(tried: TriedNode, position: Position) -> bool:
 
 def evictable(tried: TriedNode, position: Position) -> bool:
     """Whether its budget allows for its eviction besides the others'."""
-    known = budgets(tried.trial.scheduler.view)
+    known = find_budgets(tried.trial.scheduler.view)
     selecting = known.selecting(position)
     return not selecting or (len(selecting) == 1 and known.allowed(selecting[0]) > _evicted(tried)[selecting[0]])
 
@@ -148,7 +148,9 @@ def _evicted(tried: TriedNode) -> Counter[str]:
     edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != asked}
     gone = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
     positions = (view.pods.position(f"{key.namespace}/{key.name}") for key in gone)
-    return Counter(name for position in positions if position is not None for name in budgets(view).selecting(position))
+    return Counter(
+        name for position in positions if position is not None for name in find_budgets(view).selecting(position)
+    )
 
 
 def _moved(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
@@ -293,4 +295,4 @@ def replicas(tried: TriedNode, owner: Owner) -> int:
 
 def counts(tried: TriedNode) -> list[DomainCounts]:
     """What the pod's hard constraints count, in their order; none where PreFilter does not come so far."""
-    return tried.cycle.pre_filter.state_of(PodTopologySpread) or []
+    return tried.cycle.pre_filter.find_state(PodTopologySpread) or []

@@ -19,7 +19,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
     TERMINATING,
     Ineligible,
     PreemptionPlugin,
-    being_preempted,
+    is_being_preempted,
 )
 from kschedctl.scheduler.engine.preemption.selection import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
@@ -111,7 +111,7 @@ class DefaultPreemption(PreemptionPlugin):
         names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
         return cls(args, *map(gates.enabled, names))
 
-    def found(self, cycle: Cycle, node: str, victims: int) -> str:
+    def success_message(self, cycle: Cycle, node: str, victims: int) -> str:
         message: PreemptionMessage = PREEMPTION_MESSAGE.at(cycle.framework.release)
         return "" if message is PreemptionMessage.NONE else str(message).format(node, victims)
 
@@ -128,7 +128,7 @@ class DefaultPreemption(PreemptionPlugin):
         grouped = self.workload_aware and info.spec.scheduling_group is not None
         return Status(Code.UNRESOLVABLE, (GROUP_PREEMPTION_UNDER_WAY if grouped else PREEMPTION_UNDER_WAY,))
 
-    def ineligible(self, cycle: Cycle) -> Ineligible | None:
+    def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return why the pod may not preempt, or None if it may.
 
         A pod may not preempt if its policy or its pod group forbids it or if its earlier victims are still terminating.
@@ -139,17 +139,17 @@ class DefaultPreemption(PreemptionPlugin):
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
             return None
         lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
-        if any(being_preempted(view.pods.objects[position]) for position in lower):
+        if any(is_being_preempted(view.pods.objects[position]) for position in lower):
             return Ineligible(TERMINATING, tuple(_iter_terminating(lower, view)))
         return None
 
-    def selection(self, cycle: Cycle) -> LowerPriority:
+    def select_victims(self, cycle: Cycle) -> LowerPriority:
         return LowerPriority(cycle.view, cycle.info.priority)
 
-    def wanted(self, nodes: int) -> int:
+    def candidates_wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 

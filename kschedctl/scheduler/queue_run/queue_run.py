@@ -17,7 +17,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.submission import PodGroupCondition
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.engine.rejectors import NONE
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.events import POD, ChangedObject
@@ -196,7 +196,7 @@ class QueueReplay(SchedulingLoop):
 
     def put_back(self, position: Position, failure: Failed) -> None:
         pod = self._queued[position]
-        self.queue.add_unschedulable(pod, failure.rejectors or NONE)
+        self.queue.add_unschedulable(pod, failure.rejectors or NO_REJECTORS)
         self.record.failed[position] = failure._replace(rejectors=pod.rejectors)  # a plugin may gate it by now
         if failure.nominated is not None:
             self.view.nominate(position, failure.nominated)

@@ -12,8 +12,14 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.engine.preemption.budgets import budgets
-from kschedctl.scheduler.engine.reserve import NOTHING_ASKED, has_backed_resources, release, reserve, reserving
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.reserve import (
+    NO_PRE_FILTER_RESULTS,
+    find_reserve_plugins,
+    has_backed_resources,
+    release,
+    reserve,
+)
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, PreFilterResult, ReservePlugin, offers
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.nominations import Nominations
@@ -110,7 +116,7 @@ class PodsOnNodes:
         self.scheduler, self.view, self.unknown = scheduler, incoming.view, unknown
         self.arriving = incoming.arriving
         self._incoming = incoming.incoming
-        self.budgets = budgets(self.view)
+        self.budgets = find_budgets(self.view)
         self.nominations = Nominations(self.view)
         self.profiles = ServingProfiles(scheduler, self.view, unknown)
         self.gone: set[Position] = set()
@@ -140,7 +146,7 @@ class PodsOnNodes:
             raise KeyError(position)
         return framework
 
-    def bind(self, position: Position, row: Row, before: Mapping[str, PreFilterResult] = NOTHING_ASKED) -> None:
+    def bind(self, position: Position, row: Row, before: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS) -> None:
         """Put a pod on a node, with the volumes and devices that it gets there. Raises PluginError.
 
         ``before``: by plugin, what its PreFilter says of the pod now, as far as that is known.
@@ -148,11 +154,11 @@ class PodsOnNodes:
         pods, info = self.view.pods, self.arriving(position)
         plugins = self._reserving.get(info.alike)
         if plugins is None:
-            plugins = self._reserving[info.alike] = reserving(self.serving(position), info.spec)
+            plugins = self._reserving[info.alike] = find_reserve_plugins(self.serving(position), info.spec)
         if plugins:
             like_others = info is self.incoming(position)
             pod = pods.objects[position] if like_others else info.pod
-            reserve(plugins, info, pod, self.view, row, before=before)
+            reserve(plugins, info, pod, self.view, row, pre_filter_results=before)
         self.nominations.keep(position)
         self.view.assume(position, row)
 
@@ -164,7 +170,7 @@ class PodsOnNodes:
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good; their devices are free again, their disruption budgets spent."""
-        self.budgets.gone(positions)
+        self.budgets.count_evicted(positions)
         self.take_down(positions)
 
     def take_down(self, positions: Sequence[Position]) -> None:
@@ -179,7 +185,7 @@ class PodsOnNodes:
         infos, numbers = self.view.pods.infos, self.view.pods.info
         specs = [infos[number].spec for number in {int(numbers[position]) for position in positions}]
         profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
-        plugins = {p.name: p for framework in profiles if framework for p in reserving(framework, *specs)}
+        plugins = {p.name: p for framework in profiles if framework for p in find_reserve_plugins(framework, *specs)}
         if plugins:
             release(plugins.values(), self.view, positions)
 
@@ -212,7 +218,7 @@ class ServingProfiles:
         """Why a PreEnqueue plugin keeps the pod out of the queue; empty where none does."""
         plugins = self._gates.get(framework)
         if plugins is None:
-            plugins = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
+            plugins = [p for p in framework.plugins_at("preEnqueue") if offers(p, PreEnqueuePlugin)]
             self._gates[framework] = plugins
         for plugin in plugins:
             status = plugin.pre_enqueue(info, self.view)

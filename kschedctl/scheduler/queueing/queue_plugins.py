@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.framework.events import ClusterEvent
@@ -67,7 +67,7 @@ class QueuePlugins:
 class Attempt(NamedTuple):
     """What came of it. ``gating_plugin``: PreEnqueue refused, with ``gate``, and there is no ``cycle``."""
 
-    rejectors: Rejectors = NONE
+    rejectors: Rejectors = NO_REJECTORS
     gating_plugin: str = ""
     gate: Status = SUCCESS
     cycle: Cycle | None = None
@@ -79,7 +79,7 @@ def attempt(framework: Framework, info: PodInfo, view: Fork) -> Attempt:
     if plugin:
         return Attempt(Rejectors(frozenset({plugin})), plugin, status)
     cycle = run_cycle(framework, info, view)
-    return Attempt(rejectors_of(cycle), cycle=cycle)
+    return Attempt(find_rejectors(cycle), cycle=cycle)
 
 
 def gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
@@ -87,7 +87,7 @@ def gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = 
 
     ``first`` is asked before all others: the one that did so until now.
     """
-    plugins = sorted(framework.at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
+    plugins = sorted(framework.plugins_at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
     for plugin in plugins:
         if offers(plugin, PreEnqueuePlugin):
             status = plugin.pre_enqueue(info, view)

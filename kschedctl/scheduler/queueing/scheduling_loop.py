@@ -17,7 +17,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, gang_plugin
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
@@ -35,7 +35,7 @@ class Failed(NamedTuple):
 
     code: Code
     message: str = ""
-    rejectors: Rejectors | None = NONE
+    rejectors: Rejectors | None = NO_REJECTORS
     nominated: Row | None = NO_ROW
 
 
@@ -122,7 +122,7 @@ class SchedulingLoop(ABC):
                 return
             self.before((position,), ())
             self.pods.bind(position, choice.row, choice.before)
-            if not framework.at("permit") or self._permitted(position, framework, choice):
+            if not framework.plugins_at("permit") or self._permitted(position, framework, choice):
                 self.bound(position, choice)
         except PluginError as error:
             self.broke(position, str(error))

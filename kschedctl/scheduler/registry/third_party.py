@@ -21,7 +21,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Struct
 from kschedctl.cluster import FIELDS
 from kschedctl.errors import ConfigurationError, ThirdPartyError
-from kschedctl.scheduler.engine.permit import MOST_SECONDS
+from kschedctl.scheduler.engine.permit import MAX_TIMEOUT_SECONDS
 from kschedctl.scheduler.engine.reserve import RESERVED_KINDS
 from kschedctl.scheduler.framework import (
     REJECTIONS,
@@ -204,7 +204,7 @@ def _answerable(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
     members.setdefault("dependencies", staticmethod(lambda info, view: iter(unread)))
     members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
     members |= {"peers": Peers.ALL if (peers := Peers(peers_of(plugin))) is Peers.DOMAINS else peers}
-    members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MOST_SECONDS))}
+    members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))}
     made: Plugin = type(declared.name, (), members)()
     return made
 

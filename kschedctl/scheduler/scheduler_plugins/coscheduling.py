@@ -11,8 +11,8 @@ from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
 from kschedctl.api.times import format_go_duration
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.messages import histogram
-from kschedctl.scheduler.engine.permit import MOST_SECONDS, TIMED_OUT
+from kschedctl.scheduler.engine.messages import format_histogram
+from kschedctl.scheduler.engine.permit import MAX_TIMEOUT_SECONDS, TIMED_OUT
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.gangs import GangPods, coscheduling_group, gang_pods, gang_terms
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
@@ -188,7 +188,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return messages
 
     def _given_up(self, reason: str) -> MemberFailure:
-        status = Status(Code.UNSCHEDULABLE, (histogram(1, {reason: 1}),))
+        status = Status(Code.UNSCHEDULABLE, (format_histogram(1, {reason: 1}),))
         return MemberFailure(status, rejectors=Rejectors(frozenset((self.name,))))
 
     def _end_of_wait(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
@@ -199,7 +199,9 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         stuck = any(member.row == NO_ROW and member.status.rejected for member in result.members)
         if stuck and self._lacks_many(gang, len(gang_pods(view, gang.key).assigned) + placed):
             return OPTIMISTIC
-        return TIMED_OUT.format(format_go_duration(min(self.permit_timeout(info, view), MOST_SECONDS)), self.name)
+        return TIMED_OUT.format(
+            format_go_duration(min(self.permit_timeout(info, view), MAX_TIMEOUT_SECONDS)), self.name
+        )
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
         """The seconds that a pod waits: as its group says, else the arguments."""

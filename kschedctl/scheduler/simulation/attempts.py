@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.scheduler.engine.permit import permit_refusal
+from kschedctl.scheduler.engine.permit import find_permit_rejection
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import SEVERAL_SCHEDULERS
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import PluginError
@@ -47,7 +47,7 @@ class Attempts(PodsOnNodes):
         preemption: bool = True,
     ) -> None:
         view = scheduler.view.fork() if view is None else view
-        searches = sampling.begin(scheduler.configuration, len(view.nodes), seed) if sampling else None
+        searches = sampling.start_sampling(scheduler.configuration, len(view.nodes), seed) if sampling else None
         self.placements = Placements(view, seed, searches)
         super().__init__(scheduler, self.placements, self.placements.unheard)
         self.gangs = Gangs(self.placements, self)
@@ -91,7 +91,7 @@ class Attempts(PodsOnNodes):
         """Put it on the best of the nodes that fit, or make room at once, if that helps. Raises PluginError."""
         choice = self.search.find(position, framework)
         if choice is not None:
-            if refusal := permit_refusal(framework, choice.info, self.view, choice.row):
+            if refusal := find_permit_rejection(framework, choice.info, self.view, choice.row):
                 return Outcome(position, UNSCHEDULABLE, message=refusal)
             self.bind(position, choice.row, choice.before)
             return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, self.went_for(position))

@@ -61,8 +61,8 @@ class ClaimAnswers:
     def __init__(self, framework: FrameworkLike, info: PodInfo, view: Fork) -> None:
         self.framework, self.view = framework, view
         asked = refusing(
-            [p for p in framework.at("preFilter") if reads_claims(p, info)],
-            [p for p in framework.at("filter") if reads_claims(p, info)],
+            [p for p in framework.plugins_at("preFilter") if reads_claims(p, info)],
+            [p for p in framework.plugins_at("filter") if reads_claims(p, info)],
         )
         self._lasting = [asking for asking in asked if reads_of(asking.plugin) is Reads.NODES]
         self._moving = [asking for asking in asked if reads_of(asking.plugin) is not Reads.NODES]
@@ -153,7 +153,7 @@ def refusing(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[R
 
 def _reading_claims(framework: FrameworkLike, at: str, point: type[P], info: PodInfo) -> dict[str, P]:
     """By name, the plugins of an extension point of which answers may change with claims."""
-    return {p.name: p for p in framework.at(at) if offers(p, point) and reads_claims(p, info)}
+    return {p.name: p for p in framework.plugins_at(at) if offers(p, point) and reads_claims(p, info)}
 
 
 def now_refused(asked: Refusing, before: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta) -> Bools | bool:

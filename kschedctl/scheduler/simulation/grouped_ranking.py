@@ -64,7 +64,7 @@ class AskedPlugins(NamedTuple):
 
     def scores(self) -> list[tuple[int, RowScores]] | None:
         """Those of all scorers, with their weights, or None in the same way. Raises PluginError."""
-        prepared = {plugin.name for plugin in self.framework.at("preScore")}
+        prepared = {plugin.name for plugin in self.framework.plugins_at("preScore")}
         scores = []
         for plugin in self.scorers:
             if plugin.name not in prepared or not offers(plugin, DistinguishingScore):

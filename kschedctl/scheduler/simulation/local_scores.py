@@ -212,10 +212,10 @@ class LocalScores:
 
 def _filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[FilterPlugin, object]]:
     """The plugins with what their PreFilter leaves them; without those whose PreFilter skips the pod."""
-    points = framework.at("preFilter")
+    points = framework.plugins_at("preFilter")
     before = {p.name: p.pre_filter(info, view) for p in points if _reads_own_row(p) and offers(p, PreFilterPlugin)}
     filters = []
-    for plugin in framework.at("filter"):
+    for plugin in framework.plugins_at("filter"):
         if not _reads_own_row(plugin) or not offers(plugin, FilterPlugin):
             continue
         result = before.get(plugin.name)
@@ -228,7 +228,7 @@ def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
     """The plugins with what their PreScore leaves them, and their weights; without those whose PreScore skips."""
     prepares = preparing(framework)
     scorers = []
-    for plugin in framework.at("score"):
+    for plugin in framework.plugins_at("score"):
         if not _reads_own_row(plugin) or not offers(plugin, ScorePlugin):
             continue
         before = prepares[plugin.name](info, view, view.nodes.rows)
@@ -239,10 +239,10 @@ def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
 
 def preparing(framework: FrameworkLike) -> Mapping[str, Prepare]:
     """By plugin, what is asked before its Score: its PreScore where the profile has it, or its PreFilter."""
-    prepare: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.at("score")], _unprepared)
-    before = (p for p in framework.at("preFilter") if scores_with_pre_filter_state(p))
+    prepare: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.plugins_at("score")], _unprepared)
+    before = (p for p in framework.plugins_at("preFilter") if scores_with_pre_filter_state(p))
     prepare.update({p.name: partial(_pre_filter, p) for p in before if offers(p, PreFilterPlugin)})
-    prepare.update({p.name: p.pre_score for p in framework.at("preScore") if offers(p, PreScorePlugin)})
+    prepare.update({p.name: p.pre_score for p in framework.plugins_at("preScore") if offers(p, PreScorePlugin)})
     return prepare
 
 

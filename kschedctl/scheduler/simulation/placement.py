@@ -15,8 +15,8 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.extenders.extender import asks
-from kschedctl.scheduler.engine.kept_victims import KeptVictims
+from kschedctl.scheduler.engine.extenders.extender import any_interested
+from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
@@ -51,7 +51,7 @@ class Placements(IncomingPods):
         self._columns: dict[bytes, Scores] = {}
         self._uses_claims: dict[int | None, bool] = {}
         self._asked: tuple[int, int, Cycle] | None = None
-        self._kept_victims = KeptVictims()
+        self._kept_victims = VictimCache()
         self.unheard: dict[Unknown, None] = {}
         self._nominated = frozenset(view.snapshot.pods.nominations)
         self._unsure = len(view.unsure_nominations[0]) > 0
@@ -59,15 +59,15 @@ class Placements(IncomingPods):
     def choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
         choice = self._choose(framework, position)
-        if choice and self._unsure and not asks(framework.extenders, choice.info.pod):
-            unknowns = unsure_nominations.in_choice(choice.info, choice.row, framework, self.view)
+        if choice and self._unsure and not any_interested(framework.extenders, choice.info.pod):
+            unknowns = unsure_nominations.find_choice_doubts(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
 
     def _choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
         number, info = int(self.view.pods.info[position]), self.arriving(position)
         row = self.view.nominated_row(position)
-        if asks(framework.extenders, info.pod) or (row == NO_ROW and position in self._nominated):
+        if any_interested(framework.extenders, info.pod) or (row == NO_ROW and position in self._nominated):
             return self._full_cycle(framework, position)
         try:
             alike = self._alike_pods(framework, info, number)
@@ -100,7 +100,7 @@ class Placements(IncomingPods):
         """
         number, info = int(self.view.pods.info[position]), self.arriving(position)
         nominated = position in self._nominated or self.view.nominated_row(position) != NO_ROW
-        if nominated or asks(framework.extenders, info.pod):
+        if nominated or any_interested(framework.extenders, info.pod):
             return None
         return self._alike_pods(framework, info, number).totals(info)
 
@@ -109,7 +109,7 @@ class Placements(IncomingPods):
         if position in self._nominated or self.view.nominated_row(position) != NO_ROW:
             return (position,)
         number, info = int(self.view.pods.info[position]), self.arriving(position)
-        if asks(framework.extenders, info.pod):
+        if any_interested(framework.extenders, info.pod):
             return (position,)
         if not self._claiming(info):
             return number
@@ -142,7 +142,7 @@ class Placements(IncomingPods):
         closed = self.view.closed
         if closed and closed.cordoned:
             return run_cycle(framework, info, self.view.changed(self.view.cluster, closed.cordoned), sampling)
-        return replace(run_cycle(framework, info, self.view, sampling), kept_victims=self._kept_victims)
+        return replace(run_cycle(framework, info, self.view, sampling), victim_cache=self._kept_victims)
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """What is kept for pods that are like this one but for which claims they have."""

@@ -1,7 +1,7 @@
 """Extenders asked over HTTP as kube-scheduler asks them: bounded in time and size, at the configuration's URLs alone.
 
 What the scheduler would make an error is one here, in its words (ExtenderError). Where its own call could end otherwise
-than ours, because nothing is reached from here or because we stop reading, nobody knows (UnheardError).
+than ours, because nothing is reached from here or because we stop reading, nobody knows (UnknownAnswerError).
 Upstream: HTTPExtender.send in pkg/scheduler/extender.go (v1.36), net/http of Go.
 """
 
@@ -26,7 +26,7 @@ from urllib3.exceptions import (
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import UnheardError
+from kschedctl.scheduler.engine.extenders.extender import UnknownAnswerError
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.strict_decoding import decode_strictly
 from kschedctl.sources.extenders.go_json import decoded
@@ -51,7 +51,7 @@ class HTTPCaller:
         self._pools: dict[str, urllib3.PoolManager] = {}
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
-        """HTTP status and body. Raises ExtenderError, UnheardError, and InputError for TLS settings of no use."""
+        """HTTP status and body. Raises ExtenderError, UnknownAnswerError, and InputError for TLS settings of no use."""
         settings = decode_strictly(extender, Extender)
         url = f"{settings.url_prefix.rstrip('/')}/{verb}"
         scheme = urlsplit(url).scheme
@@ -76,7 +76,7 @@ class HTTPCaller:
                     redirect=False,
                 )
         except (ConnectTimeoutError, NewConnectionError, SSLError, LocationValueError) as error:
-            raise UnheardError(f"were not all reached from here: {shown}: {_words(error)}") from None
+            raise UnknownAnswerError(f"were not all reached from here: {shown}: {_words(error)}") from None
         except (HTTPError, OSError) as error:
             raise ExtenderError(_failure(shown, error, limit)) from None
         try:
@@ -106,7 +106,7 @@ def _headers(url: str) -> dict[str, str]:
 
 def _answer(response: urllib3.BaseHTTPResponse, shown: str, limit: Limit) -> tuple[int, object]:
     if response.status in REDIRECTIONS and response.headers.get("Location"):
-        raise UnheardError(f"were not all heard: {shown} redirects elsewhere, which is not followed")
+        raise UnknownAnswerError(f"were not all heard: {shown} redirects elsewhere, which is not followed")
     if response.status != 200:
         return response.status, None
     chunks, size = [], 0
@@ -115,7 +115,7 @@ def _answer(response: urllib3.BaseHTTPResponse, shown: str, limit: Limit) -> tup
             chunks.append(chunk)
             size += len(chunk)
             if size > MOST_BYTES:
-                raise UnheardError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
+                raise UnknownAnswerError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
     except (HTTPError, OSError) as error:
         late = isinstance(error, ReadTimeoutError) or limit.left() <= 0
         why = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
@@ -133,7 +133,7 @@ def _unpacked(body: bytes, response: urllib3.BaseHTTPResponse, shown: str) -> by
     except zlib.error:
         raise ExtenderError("gzip: invalid header") from None
     if stream.unconsumed_tail:
-        raise UnheardError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
+        raise UnknownAnswerError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
     return unpacked
 
 

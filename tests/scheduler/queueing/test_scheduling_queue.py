@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.objects import ObjectMeta, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
@@ -101,7 +101,7 @@ def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(operations: list[str
         if operation == "pop" and (found := queue.pop()):
             tried.append(found)
         elif operation in ("fail", "error") and tried:
-            queue.add_unschedulable(tried.pop(), FIT if operation == "fail" else NONE)
+            queue.add_unschedulable(tried.pop(), FIT if operation == "fail" else NO_REJECTORS)
         elif operation == "bind" and tried:
             queue.done(tried[-1].position)
             gone.add(tried.pop().position)
@@ -160,7 +160,7 @@ def test_errors_of_long_ago(version: str, seconds: int) -> None:
     backoff = Backoff.of(scheduler.configuration, scheduler.gates)
     queue = queue_of(1, rules=Rules(backoff))
     for _ in range(2):
-        queue.add_unschedulable(pop(queue), NONE)
+        queue.add_unschedulable(pop(queue), NO_REJECTORS)
         queue.clock.time += 20 * NANOSECONDS
         queue.flush_backoff()
     pod = pop(queue)
@@ -192,7 +192,7 @@ def test_without_the_gate_pods_that_back_off_are_not_popped() -> None:
 
 def test_pods_that_failed_by_errors_wait_until_their_time_is_over() -> None:
     queue = queue_of(1)
-    queue.add_unschedulable(pop(queue), NONE)
+    queue.add_unschedulable(pop(queue), NO_REJECTORS)
     assert places(queue) == {0: BACKOFF}
     assert queue.pop() is None
 

@@ -18,9 +18,9 @@ from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_node
 from kschedctl.replay.node_drain import report_moved_pods
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.reports.drained_pods import MovedPod
+from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.messages import refused_before
+from kschedctl.scheduler.engine.messages import format_pre_filter_rejection
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError
@@ -127,10 +127,10 @@ class RevocableDrain(EmptyingDrain):
     def _refused_at_once(self, position: Position) -> str:
         """Why a PreFilter refuses a pod that has claims whatever pods there are, as it will when nodes are cordoned."""
         info, framework = self.simulation.arriving(position), self.simulation.serving(position)
-        before = run_pre_filter(framework.at("preFilter"), info, self.simulation.view)
+        before = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
         if not before.status.rejected or info.spec.resource_claims or not refused_for_good(before, framework):
             return ""
-        said = refused_before(self.simulation.view.nodes_in_placement, before.status)
+        said = format_pre_filter_rejection(self.simulation.view.nodes_in_placement, before.status)
         return f"{self._key(position)}: {said.removesuffix('.')}"
 
     def _closed_for_good(self, position: Position) -> str:
@@ -286,4 +286,4 @@ class DrainsInTurn:
         if framework is None or framework.extenders or simulation.gangs.key(position) is not None:
             return False
         in_tree = framework.plugins.keys() <= IN_TREE.keys()
-        return in_tree and cordon_only_rejects(framework.at("filter"), framework.at("score"), info)
+        return in_tree and cordon_only_rejects(framework.plugins_at("filter"), framework.plugins_at("score"), info)

@@ -112,7 +112,7 @@ def _fits(cycle: Cycle) -> Bools:
 
 def _reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
     """What the framework reports, and (N,) of which nodes."""
-    for _, verdict, mine in cycle.filter.reported():
+    for _, verdict, mine in cycle.filter.iter_reported():
         for rejection in verdict.rejections:
             yield rejection.reason, rejection.mask & mine
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.admit import VALIDATION, outcomes
-from kschedctl.admission.pod_security_policy import TEMPLATES, pod_of
+from kschedctl.admission.admit import VALIDATION, iter_outcomes
+from kschedctl.admission.pod_security_policy import TEMPLATE_PATHS, extract_pod
 from kschedctl.admission.request import AdmissionRequest
-from kschedctl.admission.unknown import not_known, not_known_of
+from kschedctl.admission.unknown import find_undecidable_plugins, find_undecidable_plugins_for_pod
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota
@@ -36,7 +36,11 @@ def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     context.are_all_read(*_iter_unreadable_kinds(cluster))
     applied = _AdmissionReplay(context, cluster)
     for workload in context.workloads:
-        if workload.subject.kind in TEMPLATES and workload.subject.document and (why := applied.create_pods(workload)):
+        if (
+            workload.subject.kind in TEMPLATE_PATHS
+            and workload.subject.document
+            and (why := applied.create_pods(workload))
+        ):
             yield workload.problem((), f"the API server would not create {why}")
 
 
@@ -74,7 +78,7 @@ class _AdmissionReplay:
         """
         subject = workload.subject
         namespace = subject.namespace or DEFAULT_NAMESPACE
-        template = pod_of(subject.kind, without_nulls(subject.document))
+        template = extract_pod(subject.kind, without_nulls(subject.document))
         spec = object_at(template, "spec")
         if not spec:
             return ""
@@ -98,8 +102,8 @@ class _AdmissionReplay:
         namespace, wanted = workload.subject.namespace or DEFAULT_NAMESPACE, workload.at_least
         bound = tuple(quota for quota in quotas if quota.status.hard)
         request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), bound)
-        number = resource_quota.room(request, wanted)
-        self.remaining_quotas[namespace] = resource_quota.charged(request, number)
+        number = resource_quota.count_fitting(request, wanted)
+        self.remaining_quotas[namespace] = resource_quota.charge(request, number)
         if number == wanted:
             return ""
         said = self._replay_admission(manifest, namespace, self.remaining_quotas[namespace])[0].message or ""
@@ -109,6 +113,6 @@ class _AdmissionReplay:
         self, manifest: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]
     ) -> list[Admission]:
         """Return the admission outcome of one pod, without plugins that lack data or have rules of their own."""
-        without = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *not_known(self.cluster, namespace)}
-        without.update(not_known_of(self.cluster, namespace, object_at(manifest, "spec")))
-        return list(outcomes(self.cluster, manifest, namespace, quotas=quotas, without=without, annotated=False))
+        without = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *find_undecidable_plugins(self.cluster, namespace)}
+        without.update(find_undecidable_plugins_for_pod(self.cluster, namespace, object_at(manifest, "spec")))
+        return list(iter_outcomes(self.cluster, manifest, namespace, quotas=quotas, skipped=without, annotated=False))

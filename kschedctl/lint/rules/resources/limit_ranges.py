@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kschedctl.admission.resource_quota import COMPUTE
+from kschedctl.admission.resource_quota import COMPUTE_RESOURCES
 from kschedctl.api.objects import LimitRange, LimitRangeItem, ResourceQuota
 from kschedctl.api.quantity import Quantity
 from kschedctl.lint.framework.context import LintContext
@@ -66,11 +66,11 @@ RQ_LIMIT_RANGE_CONTRADICTS = Rule(
 def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[tuple[str, _RequiredAmount]]:
     """Yield the field and amount of each minimum, and of each default of containers."""
     for name, least in readable(item.min).items():
-        plain = {name} & set(COMPUTE) if item.type != "PersistentVolumeClaim" else set()
+        plain = {name} & set(COMPUTE_RESOURCES) if item.type != "PersistentVolumeClaim" else set()
         yield "min", _RequiredAmount(subject, item, name, least, frozenset({f"requests.{name}", *plain}))
     for field, amounts in (("defaultRequest", item.default_request), ("default", item.default)):
         for name, amount in readable(amounts).items() if item.type == "Container" else ():
-            plain = {name} & set(COMPUTE) if field == "defaultRequest" else set()
+            plain = {name} & set(COMPUTE_RESOURCES) if field == "defaultRequest" else set()
             yield (
                 field,
                 _RequiredAmount(subject, item, name, amount, frozenset({f"{DEFAULT_FIELDS[field][1]}{name}", *plain})),

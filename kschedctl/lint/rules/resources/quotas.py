@@ -12,8 +12,8 @@ from functools import partial, reduce
 
 import msgspec
 
-from kschedctl.admission.limit_ranger import Breach, breaches, claim_breaches, stored
-from kschedctl.admission.resource_quota import DEMANDED, pod_usage
+from kschedctl.admission.limit_ranger import Breach, iter_breaches, iter_claim_breaches, with_api_defaults
+from kschedctl.admission.resource_quota import REQUIRED_RESOURCES, compute_pod_usage
 from kschedctl.api.objects import (
     Container,
     LimitRange,
@@ -40,7 +40,7 @@ def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
     """Find containers without a request or limit that a quota of their namespace requires."""
     for subject, quota in context.list_linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
-        demanded = [name for name in quota.spec.hard if name in DEMANDED]
+        demanded = [name for name in quota.spec.hard if name in REQUIRED_RESOURCES]
         for workload in () if scoped or not demanded else _iter_namespace_workloads(context, subject):
             for at, usage in _iter_container_usage(context, workload):
                 missing = [name for name in demanded if name not in usage]
@@ -74,7 +74,9 @@ def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[
         if workload.spec.resources is None:
             yield (
                 at,
-                pod_usage(parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)),
+                compute_pod_usage(
+                    parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
+                ),
             )
 
 
@@ -194,7 +196,7 @@ def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
     pod = _map_containers(workload.pod, _default_requests_to_limits)
     pod_level = parse_quantities(pod.spec.resources.limits) if pod.spec.resources else {}
     limits = {**aggregate_container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
-    return pod_usage(compute_pod_requests(pod), limits).get(name)
+    return compute_pod_usage(compute_pod_requests(pod), limits).get(name)
 
 
 def _map_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
@@ -227,7 +229,7 @@ def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
     for subject, claim in context.list_linted(PersistentVolumeClaim):
         for by, item in _iter_limit_range_items(context, subject):
             asked = readable(claim.spec.resources.requests)
-            for refusal in claim_breaches(item, asked) if item.type == "PersistentVolumeClaim" else ():
+            for refusal in iter_claim_breaches(item, asked) if item.type == "PersistentVolumeClaim" else ():
                 path = ("spec", "resources", "requests", refusal.name)
                 yield subject.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the claim")
 
@@ -250,7 +252,10 @@ def _find_limit_range_breaches(workload: Workload, items: list[tuple[Subject, Li
     for (at, written), container in zip(workload.containers, filled, strict=True):
         asked, most = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
         for by, item in items:
-            for refusal in (*breaches(item, asked, most), *_iter_requests_over_default_limit(item, written, asked)):
+            for refusal in (
+                *iter_breaches(item, asked, most),
+                *_iter_requests_over_default_limit(item, written, asked),
+            ):
                 there = refusal.name in getattr(written.resources, refusal.part)
                 path: Path = (*at, "resources", refusal.part, refusal.name) if there else at
                 if item.type == "Container":
@@ -258,7 +263,7 @@ def _find_limit_range_breaches(workload: Workload, items: list[tuple[Subject, Li
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
     most = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
     for by, item in items:
-        for refusal in breaches(item, compute_pod_requests(pod), most) if item.type == "Pod" else ():
+        for refusal in iter_breaches(item, compute_pod_requests(pod), most) if item.type == "Pod" else ():
             yield workload.problem(("containers",), f"{refusal.message}: LimitRange {by.name} refuses the pods")
 
 
@@ -281,7 +286,9 @@ def _keep_readable(amounts: Resources) -> Resources:
 def _to_stored_item(item: LimitRangeItem) -> LimitRangeItem:
     """Return the item as the API server stores it, without invalid quantities."""
     bounds = {name: _keep_readable(getattr(item, name)) for name in ITEM_FIELDS}
-    (stored_item,) = stored(LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **bounds),)))).spec.limits
+    (stored_item,) = with_api_defaults(
+        LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **bounds),)))
+    ).spec.limits
     return stored_item
 
 

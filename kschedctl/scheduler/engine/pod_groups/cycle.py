@@ -18,7 +18,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.messages import fit_error, histogram
+from kschedctl.scheduler.engine.messages import fit_error, format_histogram
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.placement import (
     GroupPlacement,
@@ -32,8 +32,8 @@ from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, is_unrea
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
-from kschedctl.scheduler.engine.reserve import reserve, reserving
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
+from kschedctl.scheduler.engine.reserve import find_reserve_plugins, reserve
 from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.snapshot.fork import Fork
@@ -76,7 +76,7 @@ class MemberResult(msgspec.Struct, frozen=True):
     requires_preemption: bool = False
     victims: tuple[Position, ...] = ()
     permit: Status | None = None
-    rejectors: Rejectors = NONE
+    rejectors: Rejectors = NO_REJECTORS
 
     @property
     def placed(self) -> bool:
@@ -272,10 +272,10 @@ class PodGroupCycle:
     def assumed(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
         """Assume and reserve it, and ask Permit; what is refused leaves nothing behind."""
         info, position, row = self.infos[member.position], member.position, member.row
-        plugins = reserving(self.framework, info.spec)
+        plugins = find_reserve_plugins(self.framework, info.spec)
         trial = view.fork() if plugins else view
         try:
-            reserve(plugins, info, info.pod, trial, row, before=cycle.pre_filter.results)
+            reserve(plugins, info, info.pod, trial, row, pre_filter_results=cycle.pre_filter.results)
         except PluginError as failure:
             return MemberResult(position, Status(Code.ERROR, (str(failure),)), nominated=""), view
         trial.assume(position, row)
@@ -313,7 +313,7 @@ def _message(status: Status) -> str:
 
 
 def _fitting(cycle: Cycle, position: Position, row: Row) -> MemberResult:
-    promised = cycle.promised is not None and bool(cycle.filter.passing[cycle.promised])
+    promised = cycle.nominated_row is not None and bool(cycle.filter.passing[cycle.nominated_row])
     evaluated = 1 if promised else int(cycle.considered.sum())
     return MemberResult(position, SUCCESS, row, len(cycle.feasible), evaluated, len(cycle.scores.best))
 
@@ -326,7 +326,7 @@ def _failed(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None)
         return MemberResult(position, Status(Code.UNRESOLVABLE, (fit_error(cycle),)), nominated="")
     outcome = outcome or PostFilterOutcome()
     status = Status(Code.UNSCHEDULABLE, (fit_error(cycle, outcome.message),))
-    rejectors = rejectors_of(cycle)
+    rejectors = find_rejectors(cycle)
     for result in outcome.results.values():
         if result.status.code is Code.SUCCESS and result.nominated_node and isinstance(result.report, Preemption):
             row = cycle.view.nodes.index[result.nominated_node]
@@ -346,7 +346,7 @@ def _refused(position: Position, outcome: PermitOutcome) -> MemberResult:
     """A pod that Permit refuses on its node, or fails for."""
     if outcome.status.code is Code.ERROR:
         return MemberResult(position, outcome.status, nominated="")
-    status = Status(outcome.status.code, (histogram(1, dict.fromkeys(outcome.status.reasons, 1)),))
+    status = Status(outcome.status.code, (format_histogram(1, dict.fromkeys(outcome.status.reasons, 1)),))
     return MemberResult(position, status, nominated="", rejectors=_of_permit(outcome))
 
 

@@ -51,7 +51,7 @@ class GangPlugin(Plugin, Protocol):
 
 def gang_plugin(framework: FrameworkLike) -> GangPlugin | None:
     """The plugin of a profile that knows of gangs."""
-    return next((plugin for plugin in framework.at("permit") if offers(plugin, GangPlugin)), None)
+    return next((plugin for plugin in framework.plugins_at("permit") if offers(plugin, GangPlugin)), None)
 
 
 class GangTerms(NamedTuple):

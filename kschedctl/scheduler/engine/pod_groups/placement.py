@@ -60,7 +60,7 @@ def generate_placements(framework: FrameworkLike, group: AnyGroup, view: Fork) -
     """What the profile's plugin makes of all nodes of a placement; without one it stays. Raises PluginError."""
     parent = np.arange(len(view.nodes)) if view.placement is None else np.flatnonzero(view.placement)
     everywhere = GroupPlacement("", parent)
-    for plugin in framework.at("placementGenerate"):
+    for plugin in framework.plugins_at("placementGenerate"):
         if offers(plugin, PlacementGeneratePlugin):
             return plugin.generate_placements(group, view, everywhere)
     return [everywhere]
@@ -71,7 +71,7 @@ def placement_scores(
 ) -> dict[str, Scores]:
     """Plugin -> (S,): what it adds to the score of each placement. Raises PluginError, also for one outside 0..100."""
     scores: dict[str, Scores] = {}
-    plugins = [plugin for plugin in framework.at("placementScore") if offers(plugin, PlacementScorePlugin)]
+    plugins = [plugin for plugin in framework.plugins_at("placementScore") if offers(plugin, PlacementScorePlugin)]
     for plugin in plugins:
         try:
             raw = [plugin.score_placement(group, view, proposal) for proposal in proposals]

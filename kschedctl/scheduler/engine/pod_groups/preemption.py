@@ -25,8 +25,8 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
 )
 from kschedctl.scheduler.engine.pod_groups.state import group_priority, is_unread
 from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, Victim, victims_below
-from kschedctl.scheduler.engine.preemption.budgets import budgets
-from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER, being_preempted
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER, is_being_preempted
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.snapshot.fork import Fork
 
@@ -102,7 +102,7 @@ def _with_room(cycle: AnyCycle, result: GroupResult, room: RoomForGroup, times: 
 
 
 def _has_plugin(cycle: AnyCycle) -> bool:
-    return any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.at("postFilter"))
+    return any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.plugins_at("postFilter"))
 
 
 def _preempt(cycle: AnyCycle) -> RoomForGroup:
@@ -128,7 +128,7 @@ def _victims_leave(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
     view = cycle.view
     rows = {view.nodes.index.get(cycle.infos[member].pod.status.nominated_node_name) for member in cycle.members}
     return any(
-        int(view.node[position]) in rows and being_preempted(view.pods.objects[position])
+        int(view.node[position]) in rows and is_being_preempted(view.pods.objects[position])
         for position in _pods(potential)
     )
 
@@ -143,7 +143,7 @@ def _select(cycle: AnyCycle, potential: list[Victim]) -> RoomForGroup:
     if not placed.placed:
         return RoomForGroup(placed.status)
     ordered = sorted(potential, key=lambda victim: victim.importance)
-    violating = budgets(cycle.view).violated_by(
+    violating = find_budgets(cycle.view).find_violating_units(
         (victim.pods for victim in ordered), whole=AS_GROUPS.at(cycle.framework.release)
     )
     protected = [victim for victim, breaks in zip(ordered, violating, strict=True) if breaks]

@@ -93,7 +93,7 @@ class PlacementFeasiblePlugin(Plugin, Protocol):
 
 def feasible(framework: FrameworkLike, group: AnyGroup, progress: GroupProgress) -> Status:
     """What the first plugin says that does not find it feasible, or fails."""
-    plugins = [plugin for plugin in framework.at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
+    plugins = [plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
     statuses = (plugin.placement_feasible(group, progress) for plugin in plugins)
     return next((status for status in statuses if status.code is not Code.SUCCESS), SUCCESS)
 

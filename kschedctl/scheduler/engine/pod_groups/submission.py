@@ -13,7 +13,7 @@ from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.pod_groups.cycle import UNSCHEDULABLE_GROUP, GroupResult, MemberResult
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.snapshot.fork import Fork
 
@@ -26,7 +26,7 @@ class MemberFailure(NamedTuple):
 
     status: Status
     nominated: Row | None = NO_ROW
-    rejectors: Rejectors = NONE
+    rejectors: Rejectors = NO_REJECTORS
 
     @property
     def message(self) -> str:

@@ -179,7 +179,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
         if self.name not in cycle.pre_filter.reached:
             raise PluginError("not found")
-        evaluation = cycle.pre_filter.state_of(DynamicResources)
+        evaluation = cycle.pre_filter.find_state(DynamicResources)
         if evaluation is None:
             return _unschedulable(NOTHING_TO_DEALLOCATE)
         ended = where_refused(cycle, self.name)
