@@ -13,9 +13,9 @@ import kschedctl
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.new_pods import create_target
 from kschedctl.commands.explain.one_pod import explain_target
-from kschedctl.lint.engine import chosen_rules, lint
+from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.rule_reports import example
+from kschedctl.lint.rule_reports import read_example
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.documents.positions import read_manifests
 from kschedctl.text.counts import counted
@@ -46,12 +46,12 @@ def explain_new(objects, pod):
 
 
 def workloads(rule: str, part: str) -> list[Json]:
-    return [d for d in yaml.safe_load_all(example(rule)[part]) if d["kind"] in ("Deployment", "Pod")]
+    return [d for d in yaml.safe_load_all(read_example(rule)[part]) if d["kind"] in ("Deployment", "Pod")]
 
 
 def around(rule: str) -> list[Json]:
     """The cluster of the example, for what never fits without the pods that could go away."""
-    found = [document for document in yaml.safe_load_all(example(rule)["cluster"]) if document]
+    found = [document for document in yaml.safe_load_all(read_example(rule)["cluster"]) if document]
     return [o for o in found if o["kind"] != "Pod" or rule not in NEVER or o["metadata"].get("ownerReferences")]
 
 
@@ -114,11 +114,11 @@ def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> No
     (workload,) = workloads(rule, "bad")
     replicas = workload["spec"]["replicas"]
     fits = placed(around(rule), workload)
-    text = example(rule)
+    text = read_example(rule)
     (tmp_path / "m.yaml").write_text(text["bad"])
     manifests = list(read_manifests(str(tmp_path / "m.yaml")))
     cluster = Cluster.from_objects(list(yaml.safe_load_all(text["cluster"])))
-    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster), chosen_rules([rule], ()))
+    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster), choose_rules([rule], ()))
     (found,) = report.findings
     assert found.message.startswith(f"{replicas} replicas, but only {counted(fits, 'usable host')}")
     assert re.search(rf": {replicas - fits} stays? Pending$", found.message)

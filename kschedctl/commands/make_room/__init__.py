@@ -1,6 +1,7 @@
-"""``make-room``: which pods have to move so that these fit? Read ``plan``, then ``room`` (one plan per pod),
-``search`` (the fewest moves), ``sets`` (sets of pods on one node) and ``rehearsal`` (a plan replayed step by step).
-``document`` builds the report.
+"""``make-room``: which pods have to move so that these fit?
+
+Read ``plan``, then ``room`` (one plan per pod), ``search`` (the fewest moves), ``sets`` (sets of pods on one node) and
+``rehearsal`` (a plan replayed step by step). ``document`` builds the report.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""``simulate``: where would the pods of these manifests go? The analysis is in this module: ``prepare`` applies the
-manifests, ``run_scene`` schedules with one seed. ``compare_runs`` compares seeds. ``following`` and ``follow_rollout``
-replay placements that really happened.
+"""``simulate``: where would the pods of these manifests go?
+
+The analysis is in this module: ``prepare`` applies the manifests, ``run_scene`` schedules with one seed. ``variation``
+compares seeds. ``following`` and ``follow_rollout`` replay placements that really happened.
 """
 
 from __future__ import annotations
