@@ -35,7 +35,7 @@ def remember(call: CallExtender | None, asked: Iterable[TargetPod], inquiry: Inq
 
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
-    known, left = call.known, []
+    known, left = call.full_pods, []
     for asked_pod in asked:
         written = inquiry.written.get(identity(asked_pod.workload)) if asked_pod.workload else None
         if written is not None:
