@@ -17,7 +17,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
 
 
 class NodeFit:
@@ -52,13 +52,13 @@ class NodeFit:
         """(N,): the nodes that the node selector and the required node affinity of an info allow."""
         if number not in self._allowed:
             required = compile_required_node_affinity(self._seen.infos[number].spec)
-            self._allowed[number] = allowed(self._view.nodes, required)
+            self._allowed[number] = match_required_affinity(self._view.nodes, required)
         return self._allowed[number]
 
     def permitted(self, number: int) -> Bools:
         """(N,): of these the ones of which it tolerates the taints that repel pods."""
         tolerations = self._seen.infos[number].spec.tolerations
-        return self.allowed(number) & tolerated(self._view.nodes, tolerations, comparison_operators=True)
+        return self.allowed(number) & find_tolerated(self._view.nodes, tolerations, comparison_operators=True)
 
     def _fits(self, number: int) -> Bools:
         """(N,): the nodes where a pod of an info would fit if it came from elsewhere."""

@@ -96,7 +96,7 @@ class _TriedTree:
 
     def _placed_in(self, order: GroupTree) -> bool:
         """Whether the pod gets a node if the groups are tried in this order."""
-        position = self.scheduler.view.pods.position(self.pod.key)
+        position = self.scheduler.view.pods.find_position(self.pod.key)
         results = place_tree(self._cycle(order), workload_aware=False).values()
         return any(
             member.placed and member.position == position

@@ -75,7 +75,7 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
 
 def with_pod(scheduler: Scheduler, pod: Pod) -> Scheduler:
     """It with the pod in its cluster, where that is a manifest that is asked about."""
-    if scheduler.view.pods.position(pod.key) is not None:
+    if scheduler.view.pods.find_position(pod.key) is not None:
         return scheduler
     return Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
 

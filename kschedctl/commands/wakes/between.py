@@ -30,7 +30,7 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint
 from kschedctl.scheduler.framework.waking import join_words
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.fork import same_pod
+from kschedctl.snapshot.fork import is_same_pod
 
 FITS_TOLD = 3
 CHANGES_KEPT = 100
@@ -103,7 +103,7 @@ def _is_asked(pod: Pod, moments: Moments, keys: Collection[str] | None, *, ended
 def _now(pod: Pod, after: Scheduler) -> Pod | None:
     """The pod at the second moment, where it is still there."""
     now = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
-    return now if now is not None and same_pod(now, pod) else None
+    return now if now is not None and is_same_pod(now, pod) else None
 
 
 def _ended(pod: Pod, after: Scheduler) -> str:
@@ -163,7 +163,7 @@ def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> To
 
 def _is_of(change: ChangedObject, pod: Pod) -> bool:
     """Whether it is the end of the pod's own waiting."""
-    return change.kind == POD and same_pod(change.object, pod)
+    return change.kind == POD and is_same_pod(change.object, pod)
 
 
 def _woken_by(refused: Refused, heard: Heard, moments: Moments) -> WakingChange | None:

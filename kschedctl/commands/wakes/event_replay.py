@@ -34,7 +34,7 @@ from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.queue_plugins import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
@@ -168,7 +168,7 @@ def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, 
 
 def _takes_away(change: ChangedObject, pod: Pod) -> bool:
     """Whether the pod itself is gone from the queue, whatever it waited for: deleted, ended, or bound by another."""
-    if change.kind != POD or not same_pod(change.object, pod):
+    if change.kind != POD or not is_same_pod(change.object, pod):
         return False
     return change.new is None or bool(change.new.spec.node_name or change.new.terminated)
 
@@ -192,7 +192,9 @@ def basis_of_many(bases: Sequence[Basis]) -> Basis:
 def concerning(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
     """The events less those about other pods that wait."""
     return [
-        occurrence for occurrence in occurrences if not occurrence.itself or same_pod(occurrence.change.new, info.pod)
+        occurrence
+        for occurrence in occurrences
+        if not occurrence.itself or is_same_pod(occurrence.change.new, info.pod)
     ]
 
 
