@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.commands.explain.pending_groups import FINE
+from kschedctl.commands.explain.pending_pods import FINE
 from kschedctl.commands.explain.report import Explanation
 
 

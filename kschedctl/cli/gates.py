@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from kschedctl.replay.audit_rules import AuditRule, build_verdict
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
-from kschedctl.reports.gate_problem import GateProblem
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.unknown import reasons
 from kschedctl.text.version import VERSION
 

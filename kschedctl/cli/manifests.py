@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from kschedctl.admission.hooks import NAME_LABEL
-from kschedctl.admission.unknown import is_missing
+from kschedctl.admission.unknown import is_missing_namespace
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kinds import get_api_kind
@@ -153,7 +153,9 @@ def with_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source
     """
     if source.assume_namespaces is Truth.FALSE:
         return cluster
-    missing = [name for name in dict.fromkeys(each.namespace for each in workloads) if is_missing(cluster, name)]
+    missing = [
+        name for name in dict.fromkeys(each.namespace for each in workloads) if is_missing_namespace(cluster, name)
+    ]
     if not missing:
         return cluster
     log.warning(

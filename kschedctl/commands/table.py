@@ -165,8 +165,8 @@ TABLE = (
         HelpHeading.WHAT_IF,
         8,
         schemas={"whatif": "commands.whatif.report:WhatIf"},
-        pages={"WhatIf": "commands.whatif.page:whatif_page"},
-        html_widgets={"WhatIf": "commands.whatif.html_widgets:whatif_widgets"},
+        pages={"WhatIf": "commands.whatif.page:build_page"},
+        html_widgets={"WhatIf": "commands.whatif.html_widgets:build_widgets"},
     ),
     CommandEntry(
         "config",
@@ -202,10 +202,10 @@ TABLE = (
             "wakes-between": "commands.wakes.report:WakesBetween",
         },
         pages={
-            "WakeUps": "commands.wakes.page:wake_ups_page",
-            "WakeUpsOfMany": "commands.wakes.page:wake_ups_of_many_page",
-            "WakesOfMany": "commands.wakes.page:wakes_page",
-            "WakesBetween": "commands.wakes.page:between_page",
+            "WakeUps": "commands.wakes.page:build_wake_ups_page",
+            "WakeUpsOfMany": "commands.wakes.page:build_many_wake_ups_page",
+            "WakesOfMany": "commands.wakes.page:build_wakes_page",
+            "WakesBetween": "commands.wakes.page:build_between_page",
         },
     ),
     CommandEntry(
@@ -314,7 +314,7 @@ TABLE = (
         1,
         schemas={
             "explanation": "commands.explain.report:Explanation",
-            "explanations": "commands.explain.reports:Explanations",
+            "explanations": "commands.explain.report:Explanations",
             "compact-explanation": "commands.explain.compact:CompactExplanation",
             "compact-explanations": "commands.explain.compact:CompactExplanations",
             "pending-pods": "commands.explain.pending_report:PendingPods",

@@ -10,7 +10,8 @@ from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, ma
 from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import CostKind
-from kschedctl.reports.summary import Report, ShortFix, Summary, standing_against
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortFix, Summary, standing_against
 from kschedctl.text.counts import counted
 from kschedctl.text.fit_errors import sentence
 from kschedctl.text.printable import printable

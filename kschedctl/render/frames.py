@@ -17,9 +17,9 @@ from kschedctl.reports.admission import Admission
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.document import Document
 from kschedctl.reports.provisioning import Provisioning
+from kschedctl.reports.report import Report
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.reports.scale_up import ScaleUp
-from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind
 
 LIBRARIES = ("polars", "pandas")

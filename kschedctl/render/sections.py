@@ -26,8 +26,8 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.eviction_chain import EvictionChain, named_victims
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
+from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
-from kschedctl.reports.searches import SearchedNodes, SearchStart
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 from kschedctl.text.counts import agreeing
 from kschedctl.text.fit_errors import sentence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.render.page import Bullets, Marked, Page, Style, paragraph
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.text.counts import counted
 
 

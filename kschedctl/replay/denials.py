@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.admission.unknown import is_missing
+from kschedctl.admission.unknown import is_missing_namespace
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
@@ -132,7 +132,7 @@ def _build_options(cluster: Cluster) -> ValidationOptions:
 
 def _deny_missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:
     """Yield the denial for a namespace that does not exist."""
-    if is_missing(cluster, name):
+    if is_missing_namespace(cluster, name):
         hint = "add a manifest of it, or apply it to another"
         yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 

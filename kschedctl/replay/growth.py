@@ -11,7 +11,7 @@ from kschedctl.autoscaling.growth import Autoscaler, NewNodes
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.settling import SettledCluster, settle
-from kschedctl.reports.growth import NeverScheduled, NewPoolNodes, NodeGrowth
+from kschedctl.reports.new_node import NeverScheduled, NewPoolNodes, NodeGrowth
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.snapshot.node_order import ZONE
 from kschedctl.text.counts import counted

@@ -12,8 +12,8 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.return_order import shuffle_returns
 from kschedctl.replay.settling import recreate_gone
-from kschedctl.reports.drained_pods import BlockedPod, MovedPod
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.placements import BlockedPod, MovedPod
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation

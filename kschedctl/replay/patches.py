@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from kschedctl.admission.pod_security_policy import IN_SPEC, TEMPLATES
+from kschedctl.admission.pod_security_policy import TEMPLATE_PATH, TEMPLATE_PATHS
 from kschedctl.api.json_values import Json, JsonObject
 
 Operation = dict[str, Json]
@@ -87,7 +87,7 @@ def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
     >>> wrap_in_template("Deployment", {"spec": {"hostNetwork": True}})
     {'spec': {'template': {'spec': {'hostNetwork': True}}}}
     """
-    for part in reversed(TEMPLATES.get(kind, IN_SPEC)):
+    for part in reversed(TEMPLATE_PATHS.get(kind, TEMPLATE_PATH)):
         patch = {part: patch}
     return patch
 

@@ -14,7 +14,7 @@ from kschedctl.replay.controllers.unreplayed_admission import (
 )
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
 from kschedctl.replay.unknown import find_unreplayed_parts, merge_unknown_kinds, unknown_fields
-from kschedctl.reports.searches import SearchStart
+from kschedctl.reports.plugin_answers import EXTENDER_INPUT_NOTE, SearchStart
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -23,7 +23,6 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 T = TypeVar("T")
 
-EXTENDER_INPUT_NOTE = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
 EXTENDER_CLUSTER_NOTE = "extenders answer for the cluster as they know it, not as it is here"
 
 

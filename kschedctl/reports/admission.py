@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 
 
 class OtherOutcome(Document, frozen=True):

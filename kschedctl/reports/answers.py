@@ -6,8 +6,7 @@ from typing import Any
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import GateProblem, Report
 from kschedctl.text.counts import counted
 
 

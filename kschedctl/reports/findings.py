@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report, Summary
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 

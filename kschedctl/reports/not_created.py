@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import CostKind, FixCost, clauses, restart_costs
-from kschedctl.reports.gate_problem import GateProblem
+from kschedctl.reports.report import GateProblem
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
 

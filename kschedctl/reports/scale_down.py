@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.report import Report
 from kschedctl.reports.scale_up import GroupIncrease
-from kschedctl.reports.summary import Report
 from kschedctl.text.counts import counted, first_few
 
 

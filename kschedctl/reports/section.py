@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kschedctl.reports.findings import LEVELS, Finding, Findings, FoundRule
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 
 SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from html import escape
-from importlib import import_module
-from itertools import islice
-from typing import Any
-
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import FixCost
-from kschedctl.reports.gate_problem import GateProblem
-from kschedctl.reports.unknown import reasons
-from kschedctl.text.printable import printable
 
 MOST_BYTES, MOST_ENTRIES, LONGEST, MOST_COMMANDS = 12_000, 8, 400, 3
 """How long the JSON, a list and a text (in characters) may be; how many commands it ends with."""
-FRAME = "width: 100%; height: 40em; border: 0"
 LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
 """What is shortened where a summary is too long still."""
 
@@ -156,89 +145,3 @@ def _cut(value: object) -> object:
     if isinstance(value, msgspec.Struct):
         return replace(value, **{f: _cut(getattr(value, f)) for f in value.__struct_fields__ if f != "commands"})
     return value
-
-
-def _shown(report: Report, form: str) -> object:
-    """The text that a command prints. What renders stands above, and is loaded when it is wanted."""
-    style = import_module("kschedctl.render.page").Style()
-    return import_module("kschedctl.render.renderers").RENDERERS[form](report, style)
-
-
-class Report(Document, frozen=True):
-    """A document that answers a question."""
-
-    def first_line(self) -> tuple[str, ...]:
-        """The answer in a line, in parts, each of which a page may show in a tone."""
-        return (str(getattr(self, "headline", "")),)
-
-    def summarized(self, summary: Summary) -> Summary:
-        """The summary with what decides of this kind of answer."""
-        return summary
-
-    def summary(self, commands: Iterable[str] = ()) -> Summary:
-        """What decides, in at most 12 KB of JSON; ``commands``: what can be typed next.
-
-        >>> Report().summary().summarizes
-        'Report'
-        """
-        summary = Summary(
-            summarizes=str(getattr(self, "kind", type(self).__name__)),
-            subject="",
-            verdict="",
-            headline=" ".join(filter(None, self.first_line())),
-            undecided=bool(getattr(self, "undecided", False)),
-            doubts=tuple(self._doubts()),
-            next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
-        )
-        return self.summarized(summary).fitting()
-
-    def csv_table(self) -> CsvTable | None:
-        """Return the main table of the report for ``-o csv``, or None if it has none."""
-        return None
-
-    def pod_names(self) -> Iterable[str] | None:
-        """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is about no pods."""
-        return None
-
-    def gate_problems(self) -> Iterable[GateProblem] | None:
-        """Return what a CI gate objects to, or None if no gate asks for this kind of report."""
-        return None
-
-    def answers_of_sections(self) -> Mapping[str, str]:
-        """Return the one-line answer of each section that HTML folds away, by the section's title."""
-        return {}
-
-    def as_list(self) -> Document:
-        """Return the document whose main list becomes a DataFrame if this report has no CSV table."""
-        return self
-
-    def to_markdown(self) -> str:
-        """Markdown, like ``-o markdown``."""
-        return str(_shown(self, "markdown"))
-
-    def to_html(self) -> str:
-        """HTML, like ``-o html``: a page that loads nothing, with its own style and script."""
-        return str(_shown(self, "html"))
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the page in a frame of its own, whose script reaches nothing around it."""
-        return f'<iframe sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(self.to_html())}"></iframe>'
-
-    def to_frame(self) -> Any:
-        """The rows of ``-o csv`` as a DataFrame of polars, else of pandas; where there is no CSV, of its main list.
-
-        The columns are then what JSON calls the fields. Raises UsageError where neither is installed.
-        """
-        return import_module("kschedctl.render.frames").to_frame(self)
-
-    def __str__(self) -> str:
-        """The answer in a line, without anything that a terminal would obey."""
-        return printable(" ".join(filter(None, self.first_line())) or type(self).__name__)
-
-    def _doubts(self) -> Iterator[str]:
-        if getattr(self, "interrupted", False):
-            yield "interrupted: a partial result"
-        if unknown := reasons(getattr(self, "unknown", ())):
-            yield unknown
-        yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
-        yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem
+from kschedctl.reports.report import GateProblem
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
 

@@ -12,7 +12,7 @@ from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.commands.explain.pending_pods import with_growth
 from kschedctl.fixes.new_node import autoscaler_of, node_growth
-from kschedctl.reports.growth import NodeGrowth
+from kschedctl.reports.new_node import NodeGrowth
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"

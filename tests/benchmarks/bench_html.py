@@ -19,8 +19,8 @@ from peak_memory import print_peak
 from playwright.sync_api import sync_playwright
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain
-from kschedctl.commands.explain.pending_groups import pending_pods
+from kschedctl.commands.explain.one_pod import explain
+from kschedctl.commands.explain.pending_pods import pending_pods
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.document import Document

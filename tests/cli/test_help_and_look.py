@@ -56,7 +56,7 @@ def test_that_nothing_is_pending_is_said_without_rich_or_what_explains_a_pod() -
     program = "import sys; from kschedctl.cli.main import main; main(['explain', '--demo']); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out.startswith("Nothing is pending in namespace default\n")
-    assert not set(out.splitlines()[-1].split()) & {"rich.console", "rich.table", "kschedctl.commands.explain.attempt"}
+    assert not set(out.splitlines()[-1].split()) & {"rich.console", "rich.table", "kschedctl.commands.explain.one_pod"}
 
 
 def test_program_is_named_as_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:

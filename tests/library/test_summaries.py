@@ -13,7 +13,8 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.schema.schemas import schema_of
-from kschedctl.reports.summary import MOST_BYTES, Report, Summary
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import MOST_BYTES, Summary
 
 MANY = 5_000
 EVENT = {

@@ -11,10 +11,12 @@ import yaml
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain import attempt as of_one_pod
+from kschedctl.commands.explain.new_pods import create_target
+from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.rule_reports import read_example
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.documents.positions import read_manifests
 from kschedctl.text.counts import counted
 
@@ -36,6 +38,11 @@ NEVER = (
     "af-target-absent",
 )
 NOW = ("rq-fragmented", "pc-cross-node-preemption", "rq-no-room-now")
+
+
+def explain_new(objects, pod):
+    """Explain a pod that the objects of the cluster do not contain, without validating its manifest."""
+    return explain_target(create_target(Scheduler(kschedctl.Cluster.from_objects(objects)), pod))
 
 
 def workloads(rule: str, part: str) -> list[Json]:
@@ -60,7 +67,7 @@ def placed(objects: list[Json], workload: Json) -> int:
     count = workload["spec"].get("replicas", 1)
     for number in range(count):
         pod = pod_of(workload, number)
-        report = of_one_pod.explain(kschedctl.Cluster.from_objects(objects), pod)
+        report = explain_new(objects, pod)
         if report.verdict != "Schedulable":
             return number
         objects.append({**pod, "spec": {**pod["spec"], "nodeName": report.best[0]}})
@@ -94,8 +101,8 @@ def test_an_evicted_pod_finds_no_other_node() -> None:
     cordoned = [{**o, "spec": {"unschedulable": True}} if o["metadata"]["name"] == "a1" else o for o in left]
     evicted = next(o for o in objects if o["metadata"]["name"] == "db-0")
     pod = {**evicted, "spec": {"containers": evicted["spec"]["containers"]}}
-    assert of_one_pod.explain(kschedctl.Cluster.from_objects(cordoned), pod).verdict == "Unschedulable"
-    assert of_one_pod.explain(kschedctl.Cluster.from_objects(left), pod).feasible == ("a1",)
+    assert explain_new(cordoned, pod).verdict == "Unschedulable"
+    assert explain_new(left, pod).feasible == ("a1",)
 
 
 COUNTED = ("af-anti-replicas-over-domains", "hp-hostport-over-nodes")
@@ -111,7 +118,7 @@ def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> No
     (tmp_path / "m.yaml").write_text(text["bad"])
     manifests = list(read_manifests(str(tmp_path / "m.yaml")))
     cluster = Cluster.from_objects(list(yaml.safe_load_all(text["cluster"])))
-    report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster), choose_rules([rule], ()))
+    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster), choose_rules([rule], ()))
     (found,) = report.findings
     assert found.message.startswith(f"{replicas} replicas, but only {counted(fits, 'usable host')}")
     assert re.search(rf": {replicas - fits} stays? Pending$", found.message)

@@ -10,10 +10,9 @@ from opened_reports import Opens, obstacles
 from playwright.sync_api import expect
 from reports import HOSTILE, PENDING, UNSCHEDULABLE
 
-from kschedctl.commands.explain import html_matrix as matrix
+from kschedctl.commands.explain import html_widgets as matrix
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPods
-from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
-from kschedctl.commands.explain.reports import Explanations
+from kschedctl.commands.explain.report import Explanation, Explanations, NodeReport, Refusal
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 

@@ -13,7 +13,7 @@ import kschedctl
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cli.subjects import named
-from kschedctl.commands.explain.attempt import explain_stand_in
+from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport
 
@@ -59,7 +59,7 @@ def test_explained(number: int, wanted: int, there: int) -> None:
     cluster = kschedctl.Cluster.from_objects(objects(told, replicas=wanted, there=there))
     inquiry = Inquiry(cluster, now="2026-05-06T09:12:00Z")
     asked, *_ = named(inquiry, [f"deploy/{told['workload']['metadata']['name']}"], Scope(told["namespace"]), Source())
-    report = explain_stand_in(asked)
+    report = explain_target(asked)
     assert report.verdict == "NotCreated"
     assert report.not_created is not None
     assert (report.not_created.wanted, report.not_created.there, report.not_created.missing) == (

@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.commands.explain import attempt as of_one_pod
-from kschedctl.commands.explain.attempt import explanations
+from kschedctl.commands.explain import one_pod as of_one_pod
 from kschedctl.commands.explain.compact import compact
+from kschedctl.commands.explain.one_pod import combine_explanations
 from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 from kschedctl.render.data import to_json
 
@@ -33,7 +33,7 @@ def node(i: int) -> Json:
 
 
 def pod(cpu: str, **spec: Any) -> Json:
-    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    containers = [{"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]
     return {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": containers, **spec}}
 
 
@@ -87,7 +87,7 @@ def test_it_expands_to_the_full_form(case: str) -> None:
 
 
 def test_of_several_pods_each() -> None:
-    report = explanations([of_one_pod.explain(cluster(20), incoming) for incoming in PODS.values()])
+    report = combine_explanations([of_one_pod.explain(cluster(20), incoming) for incoming in PODS.values()])
     short = compact(report).to_dict()
     full = report.to_dict()
     assert [expanded(each) for each in short.pop("explanations")] == full.pop("explanations")

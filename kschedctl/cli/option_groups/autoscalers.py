@@ -10,8 +10,7 @@ from kschedctl.cli.options import Source
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, time_of
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.reports.growth import NodeGrowth
-from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.new_node import NewNode, NodeGrowth
 from kschedctl.reports.remedy import Remedy
 
 

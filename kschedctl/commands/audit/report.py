@@ -16,8 +16,9 @@ from kschedctl.commands.audit.races.report import RacesSection
 from kschedctl.commands.audit.sampling.report import SamplingSection
 from kschedctl.commands.audit.topology.report import TopologySection
 from kschedctl.reports.findings import Findings
+from kschedctl.reports.report import Report
 from kschedctl.reports.section import Section, findings_of
-from kschedctl.reports.summary import Report, ShortCause, Summary
+from kschedctl.reports.summary import ShortCause, Summary
 
 AnySection = (
     PendingSection

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from kschedctl.commands.browse.contents import changed_answer
 from kschedctl.commands.browse.lines import NODE, REMEDY, WARNING, ListLine, ListLines, Openable, TableLines, wrapped
-from kschedctl.commands.explain.answer_lines import answer_lines
-from kschedctl.commands.explain.page import changed_answer_section, explanation_page
+from kschedctl.commands.browse.report import ChangedAnswer
+from kschedctl.commands.explain.page import answer_lines, explanation_page
 from kschedctl.commands.explain.report import Explanation, NodeReport
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.render.page import (
@@ -27,7 +27,9 @@ from kschedctl.render.page import (
     verdict_words,
 )
 from kschedctl.render.sections import extended_lines, left_out_lines, not_known_lines
+from kschedctl.render.tables import as_is, numbers, table_of
 from kschedctl.render.terminal import show
+from kschedctl.reports.columns import Column
 from kschedctl.reports.remedy import OWNERS, Remedy
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 from kschedctl.text.counts import counted
@@ -206,3 +208,21 @@ def remedy_page(remedy: Remedy) -> Sequence[str]:
         ("owner", OWNERS[remedy.by]),
     ]
     return [remedy.summary, *(f"{label}: {said}" for label, said in more if said), *remedy.commands]
+
+
+NO_CHANGE = "No change: as many nodes fit, and the rest are refused for the same reasons"
+
+
+def changed_answer_section(report: ChangedAnswer) -> Page:
+    """Show how many nodes fit and are rejected for each reason, before and after, and which nodes change."""
+    rows = [(reason.plugin, reason.reason, reason.before, reason.after) for reason in report.reasons]
+    if report.fit[0] != report.fit[1]:
+        rows.insert(0, ("", "nodes that fit", *report.fit))
+    labelled = (("newly fit:", report.gained), ("no longer fit:", report.lost))
+    lines = [paragraph(label, names(values, 5)) for label, values in labelled if values]
+    if report.best[0] and report.best[1] and report.best[0] != report.best[1]:
+        lines.append(paragraph("best before:", f"{names(report.best[0])}; now: {names(report.best[1])}"))
+    if not rows and not lines:
+        return section("What changes", paragraph(NO_CHANGE))
+    cells = [(f"{b:,}", f"{a:,}", f"{plugin}: {why}" if plugin else why) for plugin, why, b, a in rows]
+    return section("What changes", *table_of(cells, [*numbers("before", "now"), Column("nodes")], as_is), *lines)

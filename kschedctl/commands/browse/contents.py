@@ -11,16 +11,17 @@ from kschedctl.api.node_pools import find_pool
 from kschedctl.api.objects import Pod, Taint
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.commands.browse.report import (
+    ChangedAnswer,
     NodeContents,
     NodeResource,
     PodOfNode,
     PodOfWorkload,
+    RefusingReason,
     WorkloadPods,
     ZonePods,
 )
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.replay.controllers.workload_pods import find_pods
-from kschedctl.reports.changed_answer import ChangedAnswer, RefusingReason
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import zone_key
 

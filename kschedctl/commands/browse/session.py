@@ -15,8 +15,9 @@ from kschedctl.cli.options import Scope, Source
 from kschedctl.cluster import Cluster
 from kschedctl.commands.browse.contents import node_contents, workload_pods
 from kschedctl.commands.browse.report import NodeContents, WorkloadPods
-from kschedctl.commands.explain.attempt import as_events, explain_stand_in
-from kschedctl.commands.explain.pending_groups import pending_pods
+from kschedctl.commands.explain.cycle_report import drop_unwritten_message
+from kschedctl.commands.explain.one_pod import explain_target
+from kschedctl.commands.explain.pending_pods import pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.pod_fixes import remedies_of
@@ -79,7 +80,7 @@ class BrowseSession:
         return supposed(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), words)
 
     def explain(self, asked: TargetPod) -> Explanation:
-        return as_events(explain_stand_in(asked))
+        return drop_unwritten_message(explain_target(asked))
 
     def remedies(self, asked: TargetPod, between: Between = lambda: None) -> Remedies:
         """The search takes up to seconds."""

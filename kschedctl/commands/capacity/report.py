@@ -10,8 +10,9 @@ from kschedctl.commands.explain.report import Elimination
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import Headroom, Spread
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import MOST_ENTRIES, Report, ShortPods, Summary
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import MOST_ENTRIES, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 

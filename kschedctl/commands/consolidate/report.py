@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.drained_pods import MovedPod
 from kschedctl.reports.fix_costs import CostKind, FixCost
+from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
-from kschedctl.reports.summary import Report, ShortFix, Summary
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortFix, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import agreeing, counted, first_few
 

@@ -16,7 +16,7 @@ from kschedctl.commands.failures.losses import failures
 from kschedctl.replay.edits import change_nodes, change_pods, pods_on
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
 from kschedctl.replay.settling import build_replacement
-from kschedctl.reports.drained_pods import MovedPod
+from kschedctl.reports.placements import MovedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork

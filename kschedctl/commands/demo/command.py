@@ -8,8 +8,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Scope, Source, View, with_options
 from kschedctl.cli.program import command_line
 from kschedctl.cli.source import load
-from kschedctl.commands.explain.command import summary
-from kschedctl.commands.explain.next_commands import about_pending
+from kschedctl.commands.explain.command import find_commands_for_pending, summarize_pending
 from kschedctl.scheduler.scheduler import Scheduler
 
 EXAMPLES = ("kschedctl demo",)
@@ -21,8 +20,8 @@ FORMS = ((), ("-o", "wide"), ("-o", "markdown"))
 def demo(view: View) -> Answer:
     """A short tour of the embedded demo cluster: what is pending there and why, and three commands to try."""
     source = Source(demo=True)
-    report = summary(Scheduler(load(source)), source, Scope(all_namespaces=True), view.in_full)
+    report = summarize_pending(Scheduler(load(source)), source, Scope(all_namespaces=True), view.in_full)
     examples = zip(report.groups, FORMS, strict=False)
     tour = [command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples]
-    commands = {**about_pending(source, report), "": tour}
+    commands = {**find_commands_for_pending(source, report), "": tour}
     return view.answer(replace(report, scope="in the demo cluster"), commands=commands)

@@ -13,7 +13,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import runs as draining
 from kschedctl.commands.drain.report import Drain
-from kschedctl.commands.whatif.one_more_node import with_more_nodes
+from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.edits import find_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -49,4 +49,4 @@ def drain(
     if not report.unplaced or report.interrupted:
         return report
     step: JsonObject = {"drain": {"nodes": chosen}}
-    return replace(report, remedy=with_more_nodes(cluster, step, chosen, report.unplaced, options, gone=False))
+    return replace(report, remedy=find_sufficient_nodes(cluster, step, chosen, report.unplaced, options, gone=False))

@@ -9,13 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
-from kschedctl.reports.drained_pods import BlockedPod, MovedPod
 from kschedctl.reports.eviction_chain import EvictionChain
-from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.placements import BlockedPod, EvictedPod, Headroom, MovedPod, PodCount, Spread, UnplacedPods
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted, first_few
 

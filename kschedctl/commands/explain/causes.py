@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows
-from kschedctl.commands.explain.conflicts import conflict
 from kschedctl.commands.explain.eliminations import by_reason, fact_of, own_distance
 from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, standing
 from kschedctl.commands.explain.report import Cause
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.facts import describe_fact
+from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 
@@ -85,3 +85,39 @@ def _usual(rows: Rows, same: list[Obstacle], cycle: Cycle, stands: Standing) -> 
     codes = cycle.view.nodes.label(demands[0].key).codes[alike]
     values, first, count = np.unique(codes, return_index=True, return_counts=True)
     return int(alike[first[np.lexsort((first, -count, values < 0))[0]]])
+
+
+def conflict(refusals: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle) -> str:
+    """The first two demands that no node can meet together, as each wants other values of one label."""
+    demands = dict.fromkeys(demand for same, mask in refusals for demand in _demands(same, mask, cycle))
+    own_first = sorted(demands, key=lambda demand: bool(demand.claim))
+    for one, other in combinations(own_first, 2):
+        if one.key == other.key and not {*one.values} & {*other.values}:
+            return excludes(one, other)
+    return ""
+
+
+def _demands(same: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
+    """What stands behind a reason, on a node for each value of a label that is demanded."""
+    rows = np.flatnonzero(mask)
+    fact = fact_of(same, int(rows[0])) if len(rows) else None
+    for demand in fact.demands() if fact else ():
+        _, first = np.unique(cycle.view.nodes.label(demand.key).codes[rows], return_index=True)
+        for row in rows[np.sort(first)].tolist():
+            there = fact_of(same, row)
+            yield from there.demands() if there else ()
+
+
+def excludes(one: LabelDemand, other: LabelDemand) -> str:
+    """
+    >>> volume_demand = LabelDemand("its volume", "zone", ("b", "c"), "shop/data")
+    >>> excludes(LabelDemand("its nodeSelector", "zone", ("a",)), volume_demand)
+    "its nodeSelector zone=a excludes its volume's b or c (claim shop/data)"
+    """
+    what = f"{one.what} {one.key}={' or '.join(one.values)}{_of_claim(one)}"
+    its = other.what.replace("its", "its other") if other.what == one.what else other.what
+    return f"{what} excludes {its}'s {' or '.join(other.values)}{_of_claim(other)}"
+
+
+def _of_claim(demand: LabelDemand) -> str:
+    return f" (claim {demand.claim})" if demand.claim else ""

@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar, cast, get_args
 import msgspec
 from msgspec.structs import FieldInfo, fields
 
-from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
-from kschedctl.commands.explain.reports import Explanations
+from kschedctl.commands.explain.report import Explanation, Explanations, NodeReport, Refusal
 from kschedctl.reports.document import Document
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Which node was eliminated by what: grouped by reason, and node by node with everything that would refuse it."""
+"""Which node was eliminated by what: grouped by reason, and node by node with everything that would reject it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping
 
 
 def _refusals(obstacles: Sequence[Obstacle], row: int) -> tuple[Refusal, ...]:
-    """What the scheduler reports of a node, then what else would refuse it."""
+    """What the scheduler reports of a node, then what else would reject it."""
     against = sorted((o for o in obstacles if o.mask[row]), key=lambda obstacle: not obstacle.reported[row])
     return tuple(_refusal(obstacle, row) for obstacle in against)
 

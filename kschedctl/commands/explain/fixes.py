@@ -50,7 +50,7 @@ def check_in_queue(ranking: Iterable[Ranked], checks: QueueChecks, count: int | 
 
 
 def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
-    """The extenders that might refuse what the remedies make fit."""
+    """The extenders that might reject what the remedies make fit."""
     return summarize_unknowns(
         (unknown for candidate in best for unknown in candidate.trial.unheard), {Effect.NARROWS: REMEDIES}
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from shlex import quote
 
-from kschedctl.commands.explain.answer_lines import answer_lines, message_line, preemption_line, stand_in_line
 from kschedctl.commands.explain.feasible_nodes_page import extenders_section, reservations_section, scores_section
 from kschedctl.commands.explain.new_node_page import new_node_section
 from kschedctl.commands.explain.pod_group_page import pod_group_section
@@ -15,14 +15,15 @@ from kschedctl.commands.explain.preemption_page import preemption_section
 from kschedctl.commands.explain.report import (
     FINE,
     Advice,
+    Cause,
     Elimination,
     Explanation,
+    Explanations,
     NodeGroup,
     NodeReport,
     PreFilterReport,
     Refusal,
 )
-from kschedctl.commands.explain.reports import Explanations
 from kschedctl.render.fixes import best_fix, remedies_section
 from kschedctl.render.not_created import not_created_lines
 from kschedctl.render.page import (
@@ -31,19 +32,21 @@ from kschedctl.render.page import (
     Command,
     Marked,
     Page,
+    Paragraph,
     Stack,
     Style,
     below,
-    names,
     paragraph,
     section,
+    verdict_words,
 )
 from kschedctl.render.plots.plot import Plot, bars, uneven
-from kschedctl.render.sections import ROOMY, caveats, marked_verdict, searched_lines, upstream_fault_lines
+from kschedctl.render.sections import ROOMY, VERDICTS, caveats, marked_verdict, searched_lines, upstream_fault_lines
 from kschedctl.render.tables import Row, as_is, numbers, table_of
 from kschedctl.render.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
-from kschedctl.reports.changed_answer import ChangedAnswer
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.not_created import NOT_CREATED
+from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
 GROUPS_SHOWN = 10
 TOLD_BETTER = frozenset(
@@ -307,27 +310,6 @@ def _answer(explanation: Explanation) -> Row:
     )
 
 
-# -- a supposition ----------------------------------------------------------------------------------------------------
-
-
-SAME = "No change: as many nodes fit, and the rest are refused for the same reasons"
-
-
-def changed_answer_section(report: ChangedAnswer) -> Page:
-    """How many nodes fit and how many are refused for what, before and after; then which."""
-    rows = [(reason.plugin, reason.reason, reason.before, reason.after) for reason in report.reasons]
-    if report.fit[0] != report.fit[1]:
-        rows.insert(0, ("", "nodes that fit", *report.fit))
-    labelled = (("newly fit:", report.gained), ("no longer fit:", report.lost))
-    lines = [paragraph(label, names(values, 5)) for label, values in labelled if values]
-    if report.best[0] and report.best[1] and report.best[0] != report.best[1]:
-        lines.append(paragraph("best before:", f"{names(report.best[0])}; now: {names(report.best[1])}"))
-    if not rows and not lines:
-        return section("What changes", paragraph(SAME))
-    cells = [(f"{b:,}", f"{a:,}", f"{plugin}: {why}" if plugin else why) for plugin, why, b, a in rows]
-    return section("What changes", *table_of(cells, [*numbers("before", "now"), Column("nodes")], as_is), *lines)
-
-
 # -- what to do next ---------------------------------------------------------------------------------------------------
 
 
@@ -363,3 +345,78 @@ def advice_section(advice: Sequence[Advice], pod: str) -> Page:
                 command = f"kubectl describe pvc -n {quote(namespace)} {quote(suggestion.claim)}"
             blocks.append(Command(command))
     return section("What to do next", *blocks) if blocks else ()
+
+
+MOST_LINES = 2
+"""An answer that takes more is split into its cause and the figures behind it."""
+
+
+def answer_lines(report: Explanation, style: Style) -> Iterator[Block]:
+    """The answer, with what it leans on that is not known."""
+    if report.verdict == NOT_CREATED:
+        yield from _once_created(report)
+        return
+    pod = Marked(report.pod, Tone.STRONG)
+    of_verdict = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
+    if of_verdict:
+        yield paragraph(
+            pod, Marked(f"{verdict_words(report.verdict)}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict)
+        )
+        yield from _split("", (), report, style)
+    else:
+        preempting = report.preemption.preempting if report.preemption is not None else ""
+        verdict = f"{verdict_words(report.verdict)}{preempting}" + (":" if report.headline else "")
+        tone = VERDICTS.get(report.verdict, Tone.WARNING)
+        yield from _split(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
+
+
+def stand_in_line(report: Explanation) -> Page:
+    """What the pod stands for, where it is none of the cluster's."""
+    return (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
+
+
+def message_line(report: Explanation) -> Page:
+    """kube-scheduler's own words, where they are others."""
+    if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
+        return (paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or ""),)
+    return ()
+
+
+def preemption_line(report: Explanation) -> Page:
+    """Return the line that says why preemption cannot help, if the priorities of the pods are the reason."""
+    priorities = report.preemption.no_lower_priority if report.preemption else None
+    if report.verdict != "Unschedulable" or priorities is None:
+        return ()
+    return (paragraph(Marked("priority:", Tone.FAINT), priorities.words),)
+
+
+def _split(before: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
+    """The headline in one paragraph; where that is long, the causes, and beneath them the closest nodes."""
+    short = not style.answer_first and len(textwrap.wrap(before + report.headline, style.width)) <= MOST_LINES
+    first = report.causes[0] if report.causes else None
+    if short or first is None or not report.headline.startswith(first.conflict or first.reason):
+        yield paragraph(*parts, report.headline)
+        return
+    nodes = len(report.node_order)
+    refusals = [f"{cause.reason}{_in_brackets(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
+    evidence = [cause.evidence(nodes) for cause in report.causes]
+    if first.conflict:
+        evidence = [f"{reason}, {seen}" if seen else reason for reason, seen in zip(refusals, evidence, strict=True)]
+    yield paragraph(*parts, first.conflict or "; ".join(refusals))
+    if any(evidence):
+        yield Bullets(tuple(filter(None, evidence)))
+
+
+def _in_brackets(cause: Cause, index: int, nodes: int) -> str:
+    """The nodes that it stands against; after the first cause it is known of which."""
+    place = cause.place(nodes)
+    shown = place.removesuffix(" eligible nodes") if index else place
+    return f" ({shown})" if shown else ""
+
+
+def _once_created(report: Explanation) -> Iterator[Paragraph]:
+    """What scheduling would say of the pod that stands for those that are not there."""
+    once = report.once_created
+    if once is not None:
+        said = f"{once.verdict}: {once.headline}{doubt(report.unknown)}"
+        yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)

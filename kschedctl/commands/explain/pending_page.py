@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from kschedctl.commands.explain.growth_page import growth_in_brief
+from kschedctl.commands.explain.new_node_page import growth_in_brief
 from kschedctl.commands.explain.pending_report import PendingGroup, PendingPod, PendingPods
 from kschedctl.render.not_created import not_created_section
 from kschedctl.render.page import (

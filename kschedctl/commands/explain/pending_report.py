@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.report import FINE, Explanation
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem, with_pod_count
-from kschedctl.reports.growth import NodeGrowth
+from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated
-from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.report import GateProblem, Report, with_pod_count
+from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, not_admitted
 from kschedctl.text.counts import counted

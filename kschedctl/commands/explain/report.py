@@ -13,15 +13,20 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
-from kschedctl.reports.plugin_answers import ExtenderCallReport, ExtenderErrorReport, FirstFailReport, StatusReport
+from kschedctl.reports.plugin_answers import (
+    ExtenderCallReport,
+    ExtenderErrorReport,
+    FirstFailReport,
+    SearchedNodes,
+    StatusReport,
+)
 from kschedctl.reports.remedy import Remedy
-from kschedctl.reports.searches import SearchedNodes
-from kschedctl.reports.summary import Report, ShortCause, ShortNodes, Summary, standing_against
-from kschedctl.reports.unknown import UnknownKind, reasons, undecided, unless
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_admitted
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, standing_against
+from kschedctl.reports.unknown import UnknownKind, doubt, reasons, undecided, unless
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.text.counts import counted
 
@@ -264,8 +269,9 @@ class PreemptionReport(Document, frozen=True):
         return f", would preempt {counted(victims, 'pod')} on {where}" if victims else ""
 
 
+UNSCHEDULABLE = "Unschedulable"
 FINE = ("Schedulable", "Bound", "Finished")
-"""Verdicts on a pod that has a node or gets one."""
+"""The verdicts on pods that have a node or would get one."""
 NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
 
 
@@ -276,92 +282,155 @@ class ClaimWithoutScheduler(Document, frozen=True):
     storage_class: str
 
 
-class Explanation(Report, frozen=True):
-    """Every field that the conformance contract names has the contract's form; the others are for people.
-
-    ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
-    (it has ended), Error, or NotCreated: it would be scheduled (``once_created`` says where), but its workload cannot
-    create it. ``not_created``: pods that the workload which was asked about could not create.
-    ``stands_for``: the workload that was asked about, of which this is a pod; ``fewer_pods``: why it has no more;
-    ``waiting_elsewhere``: what it waits for before any of its pods is created.
-    ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
-    the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
-    ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
-    ``upstream_faults`` kube-scheduler's own faults that decide it, and what would come out without them, ``ignored``
-    what of the input the replayed version's API server drops from new objects and its scheduler ignores or refuses.
-    ``unknown``: the kinds that it leans on and that were not read; ``undecided``: they could change the verdict.
-    ``causes``: what an unschedulable pod lacks on the nodes within its reach. ``nodes``: the feasible ones by score,
-    then those within reach that lack least; ``groups``: the refused ones by what refuses them.
-    ``remedies``: the best changes that let an unschedulable pod schedule, each replayed; ``impossible``: why some kinds
-    of them cannot exist; both only where they were asked for.
-    ``pod_group``: of a pod that is placed with others, what placing them together comes to; what is said of nodes is
-    about the pod by itself.
-    ``new_node``: of an unschedulable pod, whether the cluster's autoscaler would launch a node for it.
-    ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
-    ``permit``: why the pod is not bound on a best node, or has to wait there (without a plugin).
-    ``unschedulable_plugins``: what refused nodes in the search, extenders together as ``Extender``. ``extender_order``:
-    the URLs of the configuration's extenders as they are called; ``binder``: that of the one which would bind the pod
-    in the scheduler's stead, and is never asked to; ``calls``: what they were asked. Then ``diagnosis`` has of nodes
-    what kube-scheduler's diagnosis says, also in their words (without a plugin); by URL ``extender_refusals`` has what
-    each says of nodes, ``extender_scores`` what it adds to the total. ``preemption`` is before they have their say,
-    ``post_filter`` after it.
-    ``searched``: how nodes were searched, where a part of them was; what fits is then among those.
-    """
+class _VerdictPart(Report, frozen=True):
+    """The part of an explanation that gives the answer about the pod."""
 
     pod: str
     verdict: str
+    """Schedulable, Unschedulable, Gated, NotResponsible, Bound, Finished, Error, or NotCreated.
+
+    NotResponsible: the pod belongs to another scheduler, or is being deleted. Finished: it has ended. NotCreated: it
+    would be scheduled (see `once_created`), but its workload cannot create it.
+    """
     headline: str
+    """The answer in one line."""
     stands_for: str = ""
+    """The workload that the question is about, if the pod only stands for it; empty otherwise."""
     not_created: NotCreated | None = None
+    """The pods that the workload could not create."""
     once_created: OnceCreated | None = None
+    """The answer of scheduling if the pod were created; set with the verdict NotCreated."""
     fewer_pods: tuple[str, ...] = ()
+    """Why the workload has no more pods."""
     message: str | None = None
+    """The message of kube-scheduler's event. For a gated pod, the message once the gates are removed."""
     advice: tuple[Advice, ...] = ()
+    """What to look at next."""
+
+
+class _DoubtsPart(_VerdictPart, frozen=True):
+    """The part of an explanation about what the answer leaves out or could not take into account."""
+
     not_replayed: tuple[str, ...] = ()
+    """What could change the answer and is not replayed."""
     upstream_faults: tuple[str, ...] = ()
+    """Bugs of kube-scheduler that decide the answer, and the answer without them."""
     ignored: tuple[str, ...] = ()
+    """Input that the replayed version drops from new objects, ignores or rejects."""
     extended: tuple[str, ...] = ()
+    """What extenders got to know."""
     unknown: tuple[UnknownKind, ...] = ()
+    """The kinds of objects that the answer depends on and that were not read."""
     undecided: bool = False
+    """Whether what was not read could change the verdict."""
     scheduler_name: str = ""
     kube_version: str = ""
+
+
+class _FilterPart(_DoubtsPart, frozen=True):
+    """The part of an explanation with the answers of the plugins up to Filter, as in the conformance contract."""
+
     node_order: tuple[str, ...] = ()
+    """All nodes, in the order in which kube-scheduler searches them."""
     queue: dict[str, StatusReport] = {}
+    """PreEnqueue plugin -> its answer."""
     pre_filter: dict[str, PreFilterReport] = {}
+    """PreFilter plugin -> its answer."""
     filter: dict[str, dict[str, StatusReport]] = {}
+    """Node -> Filter plugin that rejects it -> the plugin's answer."""
     first_fail: dict[str, FirstFailReport] = {}
+    """Node -> the first Filter plugin that rejects it, whose reasons kube-scheduler reports."""
     feasible: tuple[str, ...] = ()
+    """The nodes that pass all filters."""
+
+
+class _ScorePart(_FilterPart, frozen=True):
+    """The part of an explanation with the scores of the feasible nodes."""
+
     score: dict[str, dict[str, int]] = {}
+    """Plugin -> node -> the score before normalization."""
     normalized: dict[str, dict[str, int]] = {}
+    """Plugin -> node -> the score after normalization, 0 to 100."""
     weighted: dict[str, dict[str, int]] = {}
+    """Plugin -> node -> the normalized score times the plugin's weight."""
     weights: dict[str, int] = {}
+    """Plugin -> its weight in the profile."""
     total: dict[str, int] = {}
+    """Node -> the sum of its weighted scores, with those of extenders."""
     best: tuple[str, ...] = ()
+    """The nodes with the highest total."""
+
+
+class _RejectionPart(_ScorePart, frozen=True):
+    """The part of an explanation about the nodes that are rejected, by reason and by node."""
+
     causes: tuple[Cause, ...] = ()
+    """What keeps an unschedulable pod from the nodes within its reach."""
     eliminations: tuple[Elimination, ...] = ()
+    """The rejected nodes by the reason that kube-scheduler reports."""
     nodes: tuple[NodeReport, ...] = ()
+    """All nodes: the feasible ones by score, then the others, closest to fitting first."""
     groups: tuple[NodeGroup, ...] = ()
+    """The rejected nodes by all their reasons."""
+
+
+class _PlacementPart(_RejectionPart, frozen=True):
+    """The part of an explanation with the steps after Score: Reserve, PostFilter and Permit."""
+
     volumes: dict[str, VolumesReport] = {}
+    """Feasible node -> the volumes that would be bound or provisioned there."""
     allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
+    """Feasible node -> ResourceClaim -> the devices that would be allocated there."""
     preemption: PreemptionReport | None = None
+    """What preemption could do, before extenders have their say."""
     post_filter: PostFilterReport | None = None
+    """The answer of the PostFilter plugins, after extenders had their say."""
     permit: dict[str, FirstFailReport] = {}
+    """Best node -> why the pod is not bound there at once. The plugin is empty if the pod only has to wait."""
     unschedulable_plugins: tuple[str, ...] = ()
+    """The plugins that rejected nodes in the search; extenders count as one plugin, `Extender`."""
+
+
+class _ExtenderPart(_PlacementPart, frozen=True):
+    """The part of an explanation about the configuration's extenders, by their URLs."""
+
     extender_order: tuple[str, ...] = ()
+    """The extenders, in the order in which they are called."""
     calls: tuple[ExtenderCallReport, ...] = ()
+    """The calls that were made."""
     diagnosis: dict[str, FirstFailReport] = {}
+    """Node -> its status in kube-scheduler's diagnosis. The plugin is empty for the words of an extender."""
     binder: str = ""
+    """The extender that would bind the pod instead of the scheduler. It is never called to do so."""
     extender_errors: tuple[ExtenderErrorReport, ...] = ()
+    """The calls without a usable answer."""
     extender_refusals: dict[str, dict[str, str]] = {}
+    """Extender -> node that it rejects -> its message."""
     extender_scores: dict[str, dict[str, int]] = {}
+    """Extender -> node -> the points that it adds to the node's total."""
+
+
+class Explanation(_ExtenderPart, frozen=True):
+    """Why a pod is Pending: the whole answer.
+
+    The fields are inherited from the parts above, each of which has one subject; in JSON all stand side by side. A
+    field that the conformance contract names has the contract's form, the others are for people.
+    """
+
     pod_group: PodGroupReport | None = None
+    """The group of a pod that is placed with others. Answers about nodes are about the pod by itself."""
     new_node: NewNode | None = None
+    """Whether the cluster's autoscaler would launch a node for the unschedulable pod."""
     searched: SearchedNodes | None = None
+    """How nodes were searched, if only a part of them was; `feasible` lists nodes of that part."""
     remedies: tuple[Remedy, ...] = ()
+    """The best changes that let an unschedulable pod schedule, each verified by replay. Only on request."""
     impossible: tuple[str, ...] = ()
+    """Why some kinds of changes cannot help. Only on request."""
     claims_without_scheduler: tuple[ClaimWithoutScheduler, ...] = ()
-    """Set if the pod's spec.nodeName bypasses the scheduler, which these claims wait for."""
+    """The claims that wait for the scheduler, which the pod's spec.nodeName bypasses."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """What the workload waits for before any of its pods is created."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
 
@@ -432,3 +501,48 @@ class Explanation(Report, frozen=True):
         workload = re.search(r"\b([A-Z]\w+) ([a-z0-9.-]+/[a-z0-9.-]+)", self.stands_for)
         fix = self.remedies[0].summary if self.remedies else ""
         return [GateProblem("not-scheduled", workload[0] if workload else f"Pod {self.pod}", self.headline, fix)]
+
+
+class Explanations(Report, frozen=True):
+    """Each pod by itself, in the order in which they were asked about.
+
+    ``not_replayed`` and ``unknown``: of any of them; ``undecided``: whether all are fine leans on what was not read.
+    """
+
+    explanations: tuple[Explanation, ...]
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Explanations"
+
+    def first_line(self) -> tuple[str, ...]:
+        """How many are fine."""
+        fine = sum(explanation.verdict in FINE for explanation in self.explanations)
+        number = len(self.explanations)
+        sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
+        besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
+        return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + doubt(self.unknown))
+
+    def summarized(self, summary: Summary) -> Summary:
+        """With the answer of each."""
+        pods = tuple(
+            ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
+        )
+        return replace(summary, subject=counted(len(pods), "pod"), pods=pods, figures={"pods": len(pods)})
+
+    def csv_table(self) -> CsvTable:
+        """Return the rows of all explanations."""
+        return CsvTable(NODE_HEADER, (row for explanation in self.explanations for row in explanation.csv_rows()))
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the explained pods."""
+        return tuple(explanation.pod for explanation in self.explanations)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the problems of all explained pods."""
+        return [problem for explanation in self.explanations for problem in explanation.gate_problems()]

@@ -5,28 +5,30 @@ A pod that fits by itself may find no room once the pods before it had their tur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar, cast
+
+from msgspec.structs import replace
 
 from kschedctl.api.ages import format_age
 from kschedctl.api.gangs import GangProject, find_gangs
 from kschedctl.api.objects import Condition, Event, Pod
-from kschedctl.api.observed.events import (
-    FAILED_SCHEDULING,
-    SCHEDULED,
-    count_occurrences,
-    get_reporter,
-    last_seen,
-)
-from kschedctl.api.times import subtract_seconds
+from kschedctl.api.observed.events import FAILED_SCHEDULING, SCHEDULED, count_occurrences, get_reporter, last_seen
+from kschedctl.api.times import parse_nanoseconds, subtract_seconds
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
 from kschedctl.commands.explain.group_headline import told_of_group
 from kschedctl.commands.explain.headline import WAIT, shared_cause
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
-from kschedctl.commands.explain.replayed_cluster import ReplayedCluster
-from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.explain.report import Advice, Explanation
 from kschedctl.commands.explain.waiting_report import LastWords, TerminatingVictim
+from kschedctl.errors import InputError
+from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 CONDITION, EVENT = "PodScheduled", "FailedScheduling"
@@ -233,3 +235,118 @@ def schedulers_of_gangs(cluster: Cluster) -> frozenset[str]:
 
 def _named(pod: Pod) -> Iterator[tuple[str, str]]:
     return ((key.namespace, key.name) for key in find_gangs(pod) if key.project is GangProject.VOLCANO)
+
+
+ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
+"""The kinds of advice that say when a pod that fits is tried again, without looking at the other pods or the time."""
+
+
+def with_audited_retries(report: Explanation, scheduler: Scheduler, now: str) -> Explanation:
+    """Replace the advice on a pod that fits by what the audit finds at the time ``now`` (RFC 3339, empty if unknown).
+
+    The report stays as it is if the audit does not contradict it.
+    """
+    if scheduler.call_extender is not None:  # which the replay of all pending pods would call once more
+        return report
+    if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
+        return report
+    audited = ReplayedCluster(scheduler, now)
+    waiting = next((pod for pod in audited.once(waiting_pods) if pod.pod.key == report.pod), None)
+    found = waiting and _find_advice(waiting, audited)
+    if not found:
+        return report
+    others = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
+    return replace(report, advice=(found, *others))
+
+
+def _find_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
+    """Return what to do about a pod that has no turn or gets no room; None for a pod that only waits for its turn."""
+    if waiting.cause == "crowded":
+        return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
+    seconds = untried_seconds(waiting.pod, audited)
+    if waiting.cause == "stuck" and seconds is not None and is_left_alone(waiting, audited):
+        text = f"It fits now, but was not tried for {seconds / 60:.0f} min, though refused pods are tried after 5 min"
+        return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
+    return None
+
+
+class ReplayedPods(NamedTuple):
+    """Pods that are alike in all that scheduling reads, and what kube-scheduler says of each of them."""
+
+    pods: tuple[Pod, ...]
+    explanation: Explanation
+
+
+def replayed(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
+    """The pods of the cluster by what they share, in the order of the first of each."""
+    columns = scheduler.view.pods
+    alike: dict[tuple[int, str], list[Pod]] = {}
+    for pod in pods:
+        key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name
+        alike.setdefault(key, []).append(pod)
+    done, replays = progress.begin("Replaying pending pods", len(pods)), []
+    for same in alike.values():
+        explanation = drop_unwritten_message(explain_pod(scheduler, scheduler.view.stored(same[0]), nodes=False))
+        replays.append(ReplayedPods(tuple(same), explanation))
+        done(len(same))
+    return tuple(replays)
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class WaitingThresholds:
+    """How long pods may wait, or take to leave, before something is wrong."""
+
+    stuck_seconds: int = 60
+    """A pod that fits is tried within its back-off, of ten seconds at most, and the cycles before its own."""
+    flushed_seconds: int = 340
+    """By then every refused pod was tried again: the flush of the unschedulable pods takes those that are in there for
+    five minutes, and runs twice a minute; then they back off for ten seconds at most."""
+    overdue_seconds: int = 60
+    """What leaves is gone soon after its grace period, unless its kubelet does not answer or a finalizer holds it."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayedCluster:
+    """A cluster at a moment, with all pending pods replayed."""
+
+    scheduler: Scheduler
+    now: str = ""
+    """The RFC 3339 time of the cluster, empty if unknown: then nothing is said about ages."""
+    thresholds: WaitingThresholds = field(default_factory=WaitingThresholds)
+    progress: Progress = NO_PROGRESS
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.scheduler.cluster
+
+    @cached_property
+    def pending(self) -> tuple[Pod, ...]:
+        """The pods that wait for a node, in order of namespace and name."""
+        return tuple(pod for pod in self.cluster.unbound_pods() if is_pending(pod))
+
+    @cached_property
+    def replay(self) -> tuple[ReplayedPods, ...]:
+        """All pending pods replayed, those alike in all that scheduling reads together."""
+        return replayed(self.scheduler, self.pending, self.progress)
+
+    def once(self, make: Callable[[Any], T]) -> T:
+        """What several sections make of it, made once: ``audited.once(waiting_pods)``."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast(T, self._made[make])
+
+    @cached_property
+    def _made(self) -> dict[Callable[[Any], object], object]:
+        return {}
+
+    def seconds_since(self, time: str | None) -> float | None:
+        """How long ago that was; None where it, or now, is not known or no time."""
+        if not time or not self.now:
+            return None
+        try:
+            return (parse_nanoseconds(self.now) - parse_nanoseconds(time)) / 10**9
+        except InputError:
+            return None

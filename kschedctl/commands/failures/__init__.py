@@ -11,7 +11,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import losses as failing
 from kschedctl.commands.failures.report import Failures
-from kschedctl.commands.whatif.one_more_node import with_more_nodes
+from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
@@ -49,4 +49,4 @@ def _remedy(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonO
     if worst is None or not worst.unplaced or report.interrupted:
         return None
     lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
-    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, options, gone=True)
+    return find_sufficient_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, options, gone=True)

@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 
 from kschedctl.admission.node_selector import SELECTOR
-from kschedctl.admission.tolerations import DEFAULTS, WHITELIST
+from kschedctl.admission.tolerations import DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION
 from kschedctl.api.arrays import Bools, Position, find_positions
 from kschedctl.api.copying import replace
 from kschedctl.api.node_pools import find_pool
@@ -50,7 +50,7 @@ UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
 }
 """What can fail -> the nodes of each."""
 MOST_PAIRS = 200_000
-DECIDING = frozenset((SELECTOR, DEFAULTS, WHITELIST))
+DECIDING = frozenset((SELECTOR, DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION))
 """Annotations of namespaces by which admission refuses pods."""
 
 

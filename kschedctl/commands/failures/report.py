@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import PodCount, Spread, UnplacedPods
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
 

@@ -1,6 +1,7 @@
-"""``make-room``: which pods have to move so that these fit? Read ``plan``, then ``room`` (one plan per pod),
-``search`` (the fewest moves), ``sets`` (sets of pods on one node) and ``rehearsal`` (a plan replayed step by step).
-``document`` builds the report.
+"""``make-room``: which pods have to move so that these fit?
+
+Read ``plan``, then ``room`` (one plan per pod), ``search`` (the fewest moves), ``sets`` (sets of pods on one node) and
+``rehearsal`` (a plan replayed step by step). ``document`` builds the report.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.make_room import plan as study
 from kschedctl.commands.make_room.asked import collect_waiting
 from kschedctl.commands.make_room.report import MakeRoom
@@ -50,7 +51,7 @@ def make_room(
     """
     if isinstance(pods, str):
         return make_room_for_waiting(
-            [asked_pod(cluster, pods, call_extender)],
+            [find_target(cluster, pods, call_extender)],
             wishes,
             seed=seed,
             call_extender=call_extender,

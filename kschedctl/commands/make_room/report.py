@@ -10,7 +10,8 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import CostKind, FixCost
 from kschedctl.reports.pool_change import PoolChange
-from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted, first_few
 

@@ -28,7 +28,8 @@ from kschedctl.commands.mcp.tools import TOOLS, Arguments, Tool, ToolCall
 from kschedctl.commands.schema.schemas import schema_of
 from kschedctl.errors import KschedctlError
 from kschedctl.render.data import to_json
-from kschedctl.reports.summary import Report, Summary
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import Summary
 from kschedctl.text.version import VERSION
 
 Message = Any

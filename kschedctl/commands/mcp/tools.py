@@ -16,7 +16,7 @@ from kschedctl.commands.audit.sections import SECTIONS
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress
 from kschedctl.reports.command import all_commands
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 
 SEARCH_SECONDS = 60.0
 """Time limit of the searches for consolidation and sizing, because a client waits for the answer."""
@@ -98,10 +98,10 @@ def explain_pod(call: ToolCall, arguments: Arguments) -> Report:
 
 
 def find_remedies(call: ToolCall, arguments: Arguments) -> Report:
-    from kschedctl.commands.explain.one_pod import asked_pod  # noqa: PLC0415 - as the commands below
+    from kschedctl.commands.explain.one_pod import find_target  # noqa: PLC0415 - as the commands below
     from kschedctl.commands.remedies import remedies_with_room  # noqa: PLC0415
 
-    pod = asked_pod(call.cluster, take_one_argument(arguments, "pod", "manifest"))
+    pod = find_target(call.cluster, take_one_argument(arguments, "pod", "manifest"))
     return remedies_with_room(pod, tried=call.progress.begin("trying remedies", 0), now=call.now)
 
 

@@ -10,7 +10,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.rebalance import rounds as study
 from kschedctl.commands.rebalance.report import Rebalancing
-from kschedctl.descheduling.default_policy import DEFAULT, DEFAULT_POLICY
+from kschedctl.descheduling.default_policy import DEFAULT_POLICY, PROFILE_NAME
 from kschedctl.descheduling.policy import read_policy
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.sources.cluster import moment_of
@@ -40,6 +40,6 @@ def rebalance(
     'Nothing is evicted'
     """
     read = read_policy(DEFAULT_POLICY if policy is None else policy, name)
-    name = DEFAULT if policy is None else name
+    name = PROFILE_NAME if policy is None else name
     moment = now or moment_of(cluster)
     return study.rebalance(cluster, read, name=name, rounds=rounds, seed=seed, now=moment, progress=progress)

@@ -13,7 +13,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.rebalance.report import HeldBack, RemovedPod
-from kschedctl.descheduling.evictions import RefusedEviction
+from kschedctl.descheduling.evictions import DeniedEviction
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.snapshot.fork import Fork
 
@@ -33,7 +33,7 @@ class RemovedPods:
     view: Fork
     gone: Bools
     removed: list[DeletedPod] = field(default_factory=list)
-    refused: list[list[RefusedEviction]] = field(default_factory=list)
+    refused: list[list[DeniedEviction]] = field(default_factory=list)
 
     @classmethod
     def of(cls, view: Fork) -> RemovedPods:
@@ -65,11 +65,11 @@ class RemovedPods:
         groups: dict[tuple[str, str], list[str]] = {}
         for position, refusal in last.items():
             if not self.gone[position]:
-                groups.setdefault((refusal.plugin, refusal.why), []).append(self.view.pods.objects[position].key)
+                groups.setdefault((refusal.plugin, refusal.reason), []).append(self.view.pods.objects[position].key)
         for (plugin, why), names in groups.items():
             yield HeldBack(plugin, why, len(names), tuple(names))
 
 
-def distinct(refused: Iterable[RefusedEviction]) -> int:
+def distinct(refused: Iterable[DeniedEviction]) -> int:
     """Of how many pods an eviction was refused."""
     return len({refusal.position for refusal in refused})

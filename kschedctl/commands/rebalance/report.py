@@ -10,7 +10,8 @@ from kschedctl.commands.make_room.report import HeldPods, PlacedPod
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.pool_change import PoolChange
-from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
 

@@ -19,8 +19,8 @@ from kschedctl.commands.rebalance.lingering import with_lingering
 from kschedctl.commands.rebalance.removed_pods import RemovedPods, distinct
 from kschedctl.commands.rebalance.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay
 from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep
-from kschedctl.descheduling.descheduler import not_replayed, run_round
-from kschedctl.descheduling.evictions import EvictionCounter, RefusedEviction
+from kschedctl.descheduling.descheduler import find_unreplayed, run_round
+from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
@@ -50,7 +50,7 @@ def rebalance(
 
     Raises InputError.
     """
-    more, lingering = with_lingering(cluster, policy.grace)
+    more, lingering = with_lingering(cluster, policy.grace_seconds)
     scheduler = Scheduler(more)
     replay = EvictionReplay.of(scheduler, seed, lingering)
     ended = Fork.from_cluster(cluster, scheduler.view.settings._replace(ended=True))
@@ -72,7 +72,7 @@ class Rebalance:
     ended: RemovedPods
     policy: DeschedulerPolicy
     now: int
-    refused: list[list[RefusedEviction]] = field(default_factory=list)
+    refused: list[list[DeniedEviction]] = field(default_factory=list)
     evicted: list[int] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
     placements: set[int] = field(default_factory=set)
@@ -101,13 +101,13 @@ class Rebalance:
         removed = len(self.ended.removed)
         seen = SeenPods(replay.simulation.view.fork(), self.now, replay.came.copy(), self.policy.nodes)
         counter = EvictionCounter(seen, self.policy.limits, replay.carry_out)
-        of_ended = counter.of_others(*self.ended.seen(self.now, self.policy.nodes, replay.round))
+        of_ended = counter.for_other_pods(*self.ended.seen(self.now, self.policy.nodes, replay.round))
         evictors = run_round(self.policy, counter, of_ended)
         if not self.evicted:
             for evictor in evictors[:1]:
-                self.kept = evictor.kept(seen.on_ready)
-        self.refused.append(counter.refused)
-        self.ended.refused.append(of_ended.refused)
+                self.kept = evictor.count_protected(seen.on_ready_nodes)
+        self.refused.append(counter.denied)
+        self.ended.refused.append(of_ended.denied)
         moved, placement = len(replay.played) - before, replay.placement()
         self.evicted.append(moved + len(self.ended.removed) - removed)
         self.loops = bool(moved) and placement in self.placements
@@ -121,14 +121,14 @@ class Rebalance:
         jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
         basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
         held = pods.table.columns.containers.values
-        missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_RECORDED not in held)))
+        missing = tuple(dict.fromkeys(find_unreplayed(self.policy, containers=NOT_RECORDED not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
         basis["undecided"] = basis["undecided"] or bool(missing)
         held_back = [*self._held(), *self.ended.held()]
         return Rebalancing(
             policy=name,
             policy_ignored=self.policy.ignored,
-            plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.runs())),
+            plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.iter_runs())),
             steps=tuple(self._steps()),
             rounds=tuple(
                 DeschedulerRound(number + 1, evicted, distinct(refused) + distinct(of_ended))
@@ -181,7 +181,7 @@ class Rebalance:
 
     def _held(self) -> Iterator[HeldBack]:
         """What the last round in which it was asked for was refused, by plugin and reason."""
-        last: dict[Position, RefusedEviction] = {}
+        last: dict[Position, DeniedEviction] = {}
         for refusal in (refusal for refused in self.refused for refusal in refused):
             last[refusal.position] = refusal
         moved = {step.position: step.round for step in self.replay.played}
@@ -192,9 +192,9 @@ class Rebalance:
         for (plugin, why), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
             yield HeldBack(plugin, why, len(positions), self._keys(positions))
 
-    def _why(self, refusal: RefusedEviction) -> str:
-        reason = self.replay.reasons.get(refusal.position) if refusal.why == HOMELESS else None
-        return f"{refusal.why}: {reason}" if reason else refusal.why
+    def _why(self, refusal: DeniedEviction) -> str:
+        reason = self.replay.reasons.get(refusal.position) if refusal.reason == HOMELESS else None
+        return f"{refusal.reason}: {reason}" if reason else refusal.reason
 
     def _keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
         pods = self.replay.simulation.view.pods.objects

@@ -18,7 +18,7 @@ from msgspec import structs
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain_pod
+from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import may_help, searched, unheard
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import remedy_of

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from kschedctl.commands.explain.attempt import explain_pod, explain_stand_in
+from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import check_in_queue, may_help, searched, unheard
+from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.creation_fixes import creation_remedies, once_created
 from kschedctl.commands.remedies.report import Remedies, SearchReport
@@ -31,7 +32,7 @@ def remedies_of(
     lacking = asked.not_created
     if lacking is None or lacking.past:
         return _found(asked, explain_pod(asked.scheduler, asked.pod), wishes, progress)
-    document = _found(asked, explain_stand_in(asked), wishes, progress)
+    document = _found(asked, explain_target(asked), wishes, progress)
     if document.verdict == NOT_CREATED:
         return replace(document, remedies=tuple(creation_remedies(lacking, wishes)))
     document = once_created(document, lacking, wishes)

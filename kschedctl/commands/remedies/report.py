@@ -12,7 +12,8 @@ from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.remedy import Remedy
-from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state
 from kschedctl.text.counts import agreeing, counted

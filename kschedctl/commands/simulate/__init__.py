@@ -1,6 +1,7 @@
-"""``simulate``: where would the pods of these manifests go? The analysis is in this module: ``prepare`` applies the
-manifests, ``run_scene`` schedules with one seed. ``compare_runs`` compares seeds. ``following`` and ``follow_rollout``
-replay placements that really happened.
+"""``simulate``: where would the pods of these manifests go?
+
+The analysis is in this module: ``prepare`` applies the manifests, ``run_scene`` schedules with one seed. ``variation``
+compares seeds. ``following`` and ``follow_rollout`` replay placements that really happened.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from kschedctl.admission.unknown import ALWAYS_THERE
+from kschedctl.admission.unknown import BUILT_IN_NAMESPACES
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct
@@ -19,7 +20,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import Job, identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.pending_groups import explained_in_full
+from kschedctl.commands.explain.pending_pods import explained_in_full
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import compare_runs
@@ -401,7 +402,9 @@ def _iter_assumptions(cluster: Cluster, creation: Creation) -> Iterator[str]:
     wanted = dict.fromkeys(pod.metadata.namespace for pods in creation.pods.values() for pod in pods[:1])
     if there:
         yield from (
-            f"namespace {name} is created, without labels" for name in wanted if name not in (*there, *ALWAYS_THERE)
+            f"namespace {name} is created, without labels"
+            for name in wanted
+            if name not in (*there, *BUILT_IN_NAMESPACES)
         )
     yield from creation.assumptions
     yield from map(str, creation.notes)

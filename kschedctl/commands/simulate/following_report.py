@@ -6,8 +6,9 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import Report, ShortPods, Summary
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.text.counts import counted
 

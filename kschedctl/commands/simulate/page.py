@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kschedctl.commands.explain.growth_page import growth_section
+from kschedctl.commands.explain.new_node_page import growth_section
 from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
 from kschedctl.render.not_created import not_created_section
 from kschedctl.render.page import (

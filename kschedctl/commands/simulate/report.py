@@ -11,12 +11,12 @@ from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.eviction_chain import EvictionChain
-from kschedctl.reports.gate_problem import GateProblem
-from kschedctl.reports.growth import NodeGrowth
+from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, refused
 from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods, Variation
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import Report, Summary
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind, doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted, not_admitted
 from kschedctl.text.counts import counted

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare
-from kschedctl.commands.whatif import Run
+from kschedctl.commands.whatif import ScenarioRun
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay.edits import cordon
 from kschedctl.replay.scenarios.scenario import find_step_nodes, get_step, locate_step_error
@@ -30,17 +30,17 @@ def apply_steps(
 
     Raises KschedctlError that names the step.
     """
-    run = Run(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
+    run = ScenarioRun(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
     for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):
         try:
-            run.rest = SettledCluster(_apply_step(run, name, part), {})
+            run.settled = SettledCluster(_apply_step(run, name, part), {})
         except KschedctlError as error:
             raise locate_step_error(error, number, name, where) from None
-    return run.rest.cluster, run.not_created
+    return run.settled.cluster, run.not_created
 
 
-def _apply_step(run: Run, name: str, part: parts.Part) -> Cluster:
-    cluster = run.rest.cluster
+def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
+    cluster = run.settled.cluster
     match part:
         case parts.Apply():
             manifests = [manifest for _, manifest in iter_manifests(part, run.read)]
@@ -51,4 +51,4 @@ def _apply_step(run: Run, name: str, part: parts.Part) -> Cluster:
             raise UsageError("all nodes are bought anew, so none are launched before", hint="leave the step out")
         case parts.SomeNodes() if name == "drain":  # their pods are placed anew, as all are
             return cordon(cluster, find_step_nodes(cluster, part))
-    return run.edited(name, part).build_cluster
+    return run.build_edit(name, part).build_cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.text.counts import counted
 
 

@@ -1,4 +1,4 @@
-"""The page of a WhatIf: what each step did, which pods end up elsewhere, and how zones are filled before and after."""
+"""The page of a WhatIf: what each step did, which pods end up elsewhere, and how full zones are before and after."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ TOGETHER = " together with "
 TONES = {"NewlyPending": Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.GOOD}
 
 
-def whatif_page(report: WhatIf, style: Style) -> Page:
+def build_page(report: WhatIf, style: Style) -> Page:
     """All sections that have something to say."""
     return (
         *interruption(report.interrupted),
-        *_summary(report),
+        *_build_summary(report),
         *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *listed(report.steps, style, limit=None, numbered="step", title="Steps", full=False),
         *(not_created_section(report.not_created, style) if report.not_created else ()),
-        *_changes(report.changes, style),
+        *_list_changes(report.changes, style),
         *_messages(report.messages, style),
         *_replacement(report.replacement, style),
         *_balance(report.balance, report.compared),
@@ -43,7 +43,7 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
     )
 
 
-def _summary(report: WhatIf) -> Iterator[Paragraph]:
+def _build_summary(report: WhatIf) -> Iterator[Paragraph]:
     verdict, *sentences = report.first_line()
     fine = Tone.WARNING if report.undecided else Tone.GOOD
     newly_pending = any(change.change == "NewlyPending" for change in report.changes)
@@ -54,17 +54,17 @@ def _summary(report: WhatIf) -> Iterator[Paragraph]:
         yield paragraph(f"before: under {before}; after: under {after}")
 
 
-def _changes(changes: Sequence[PodChange], style: Style) -> Page:
+def _list_changes(changes: Sequence[PodChange], style: Style) -> Page:
     if not changes:
         return ()
     order = list(CHANGES)
     first = sorted(changes, key=lambda change: order.index(change.change))
-    cells: Cells[PodChange] = {"change": _change, "because": _because}
+    cells: Cells[PodChange] = {"change": _mark_change, "because": _because}
     table = listed(first, style, cells, title="Pods", limit=CHANGES_SHOWN, full=False)
     return (*_waiting(changes, style), *table, *_moves_plot(changes))
 
 
-def _change(change: PodChange) -> Marked:
+def _mark_change(change: PodChange) -> Marked:
     return Marked(CHANGES[change.change], TONES.get(change.change, Tone.PLAIN))
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import structs
 from msgspec.structs import replace
 
 from kschedctl.lint.findings.fingerprint import build_fingerprint
@@ -63,8 +62,8 @@ def build_report(
             findings.append(finding)
     findings = _merge_builds(sorted(findings, key=_severity_sort_key))
     new = drop_baseline_findings(findings, reporting.baseline)
-    grave = [f for f in new if Severity(f.severity).rank <= reporting.min_severity.rank]
-    shown = condense_findings(grave, rules.values()) if reporting.condensed else tuple(grave)
+    severe = [f for f in new if Severity(f.severity).rank <= reporting.min_severity.rank]
+    shown = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
     fired = {finding.rule for finding in shown}
     return Findings(
         checked=checked_count,
@@ -73,8 +72,8 @@ def build_report(
         rules=tuple(_describe_rule(rule, reporting.get_severity(rule)) for rule in rules.values() if rule.id in fired),
         suppressed=tuple(suppressed),
         known=len(findings) - len(new),
-        below=len(new) - len(grave),
-        alike=len(grave) - len(shown),
+        below=len(new) - len(severe),
+        alike=len(severe) - len(shown),
     )
 
 
@@ -115,27 +114,31 @@ def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str)
 
 def _merge_builds(findings: Iterable[Finding]) -> list[Finding]:
     """Merge findings at the same location that come from different builds."""
-    groups_in_order: list[list[Finding]] = []
-    at: dict[tuple[object, ...], list[list[Finding]]] = {}
+    groups: list[list[Finding]] = []
+    groups_at: dict[tuple[object, ...], list[list[Finding]]] = {}
     for finding in findings:
-        groups = at.setdefault((finding.rule, finding.file, finding.line, finding.column, finding.path), [])
-        alike = (group for group in groups if all(other.builds != finding.builds for other in group))
-        group = next(alike, None) if finding.builds else None
+        location = finding.rule, finding.file, finding.line, finding.column, finding.path
+        candidates = groups_at.setdefault(location, [])
+        group = None
+        if finding.builds:  # findings of one build are different problems
+            without_build = (g for g in candidates if all(member.builds != finding.builds for member in g))
+            group = next(without_build, None)
         if group is None:
-            groups_in_order.append(group := [])
+            group = []
             groups.append(group)
+            candidates.append(group)
         group.append(finding)
-    return [_merge_group(group) for group in groups_in_order]
+    return [_merge_group(group) for group in groups]
 
 
 def _merge_group(group: Sequence[Finding]) -> Finding:
     """Return the first finding of a group with the builds of all and a note on the other builds."""
-    first, others = group[0], len(group) - 1
-    if not others:
+    first, other_count = group[0], len(group) - 1
+    if not other_count:
         return first
     builds = tuple(build for finding in group for build in finding.builds)
-    message = f"{first.message} (so in {others} other build{'s' * (others > 1)})"
-    return structs.replace(first, message=message, builds=builds)
+    message = f"{first.message} (so in {other_count} other build{'s' * (other_count > 1)})"
+    return replace(first, message=message, builds=builds)
 
 
 def _describe_rule(rule: Rule, severity: Severity) -> FoundRule:

@@ -22,7 +22,7 @@ from kschedctl.render.fixes import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
 from kschedctl.render.html.sections import HtmlSection, Words, cut, sections
 from kschedctl.render.page import Page, Style
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.text.printable import printable
 
 WIDTH = 200

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.admission.node_selector import of_namespace
-from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, enforced
+from kschedctl.admission.node_selector import parse_namespace_selector
+from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, get_enforced_standard
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct
@@ -196,7 +196,9 @@ def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that sets the namespace's values of the node selector labels in conflict."""
     request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
     pod_selector: Any = denied.spec.get("nodeSelector") or {}
-    conflicting = {key: value for key, value in of_namespace(request).items() if pod_selector.get(key, value) != value}
+    conflicting = {
+        key: value for key, value in parse_namespace_selector(request).items() if pod_selector.get(key, value) != value
+    }
     listed = ",".join(f"{key}={value}" for key, value in conflicting.items())
     yield FixStep(
         StepKind.OTHER_NODE_SELECTOR,
@@ -220,11 +222,11 @@ def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
     namespace = next((found for found in denied.cluster.namespaces if found.metadata.name == denied.namespace), None)
     if namespace is None:
         return
-    standard = enforced(namespace.metadata.labels)
-    if not standard.forbidden(_with_restricted_context(denied.manifest)):
+    standard = get_enforced_standard(namespace.metadata.labels)
+    if not standard.describe_violations(_with_restricted_context(denied.manifest)):
         yield _build_security_step(denied)
     weaker = (standard._replace(level=level) for level in reversed(LEVELS[: LEVELS.index(standard.level)]))
-    admitting = (candidate.level for candidate in weaker if not candidate.forbidden(denied.manifest))
+    admitting = (candidate.level for candidate in weaker if not candidate.describe_violations(denied.manifest))
     yield from (_build_weaker_level(namespace, standard.level, level) for level in list(admitting)[:1])
 
 

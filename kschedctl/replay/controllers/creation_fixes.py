@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.pod_security_policy import IN_SPEC, TEMPLATES
+from kschedctl.admission.pod_security_policy import TEMPLATE_PATH, TEMPLATE_PATHS
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
@@ -194,14 +194,14 @@ class MissingPods:
 
 def _extract_pod(kind: str, document: JsonObject) -> JsonObject:
     """Return the pod spec in a workload's manifest, as a document with ``spec``."""
-    return {"spec": object_at(document, *TEMPLATES.get(kind, IN_SPEC), "spec")}
+    return {"spec": object_at(document, *TEMPLATE_PATHS.get(kind, TEMPLATE_PATH), "spec")}
 
 
 def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) -> JsonObject:
     """Return the workload's manifest with the pod spec changed by the steps."""
     edited: Any = copy.deepcopy(dict(document))
     spec: Any = edited
-    for part in (*TEMPLATES.get(kind, IN_SPEC), "spec"):
+    for part in (*TEMPLATE_PATHS.get(kind, TEMPLATE_PATH), "spec"):
         spec = spec.setdefault(part, {})
     for way in steps:
         assert way.edit is not None
@@ -244,7 +244,7 @@ def _describe_change(change: FixObjectChange) -> dict[str, Json]:
 
 def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that sets amounts which a quota requires, or else raises the quotas for the missing pods."""
-    if unset_resources := resource_quota.not_said(stored):
+    if unset_resources := resource_quota.find_unset_resources(stored):
         yield FixStep(
             StepKind.SET_RESOURCES, f"set {'; '.join(unset_resources)}", partial(_set_small_amounts, unset_resources)
         )
@@ -254,7 +254,7 @@ def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixSt
 
 def suggest_quota_raise(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that raises quotas for ``count`` more pods, if they lack anything."""
-    raised = resource_quota.raised(stored, count)
+    raised = resource_quota.find_needed_limits(stored, count)
     if raised:
         yield _build_quota_raise(stored, raised)
 
@@ -264,10 +264,10 @@ def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Seq
     hard: dict[str, dict[str, str]] = {}
     quotas = claims[0].quotas if claims else ()
     for claim, count in zip(claims, counts, strict=True):
-        raised = resource_quota.raised(dataclasses.replace(claim, quotas=quotas), count)
+        raised = resource_quota.find_needed_limits(dataclasses.replace(claim, quotas=quotas), count)
         hard |= {name: {**hard.get(name, {}), **amounts} for name, amounts in raised.items()}
         raised_quotas = [_with_hard_limits(quota, raised.get(quota.metadata.name, {})) for quota in quotas]
-        quotas = resource_quota.charged(dataclasses.replace(claim, quotas=raised_quotas), count)
+        quotas = resource_quota.charge(dataclasses.replace(claim, quotas=raised_quotas), count)
     return _build_quota_raise(claims[0], hard) if hard else None
 
 

@@ -45,7 +45,7 @@ class RemainingQuotas:
 
     def charge(self, request: AdmissionRequest, count: int) -> None:
         """Charge ``count`` objects like that of the request to the quotas."""
-        charged = {quota.metadata.name: quota for quota in resource_quota.charged(request, count)}
+        charged = {quota.metadata.name: quota for quota in resource_quota.charge(request, count)}
         self.charged[request.namespace] = tuple(
             charged.get(q.metadata.name, q) for q in self.quotas_of(request.namespace)
         )
@@ -120,7 +120,7 @@ class _ClaimCreation:
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
         request = self.quotas.build_request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
         try:
-            resource_quota.check(request)
+            resource_quota.check_quotas(request)
         except NotAdmittedError as error:
             return error.message
         self.quotas.charge(request, 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from kschedctl.admission.hooks import WEBHOOKS, CreatedObject, policies_asked, webhooks_asked
+from kschedctl.admission.hooks import WEBHOOK_KINDS, CreatedObject, find_policies, find_webhooks
 from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS
-from kschedctl.admission.resource_quota import is_counted
+from kschedctl.admission.resource_quota import is_replayable
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
@@ -18,7 +18,7 @@ from kschedctl.text.counts import counted
 
 WEBHOOK_KIND, POLICY_KIND = "AdmissionWebhook", "AdmissionPolicy"
 """What users call the kinds that come in two forms."""
-HOOK_KINDS = {kind: WEBHOOK_KIND if kind in WEBHOOKS.values() else POLICY_KIND for kind in HOOKS}
+HOOK_KINDS = {kind: WEBHOOK_KIND if kind in WEBHOOK_KINDS.values() else POLICY_KIND for kind in HOOKS}
 INTERMEDIATE_KINDS = {"Deployment": ("ReplicaSet",), "CronJob": ("Job",)}
 """Workload kind -> kinds that are created between the workload and its pods."""
 NAMED_HOOKS = 3
@@ -41,8 +41,8 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     objects = [obj for pod in distinct_pods.values() for obj in _iter_created_objects(pod)]
     hook_names = {WEBHOOK_KIND: dict[str, None](), POLICY_KIND: dict[str, None]()}
     for mutating in (True,) if denied else (True, False):
-        hook_names[WEBHOOK_KIND] |= dict.fromkeys(webhooks_asked(cluster, objects, mutating=mutating))
-        hook_names[POLICY_KIND] |= dict.fromkeys(policies_asked(cluster, objects, mutating=mutating))
+        hook_names[WEBHOOK_KIND] |= dict.fromkeys(find_webhooks(cluster, objects, mutating=mutating))
+        hook_names[POLICY_KIND] |= dict.fromkeys(find_policies(cluster, objects, mutating=mutating))
     unasked = (_describe_unasked(kind, list(names)) for kind, names in hook_names.items() if names)
     return (*unasked, *(UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]))
 
@@ -119,7 +119,7 @@ def _describe_limits(cluster: Cluster, namespace: str, replayed: bool | None) ->
     restricted``.
     """
     for quota in cluster.in_namespace("resource_quotas", namespace):
-        if replayed is None or not is_counted(quota, in_full=replayed):
+        if replayed is None or not is_replayable(quota, in_full=replayed):
             yield f"ResourceQuota {quota.metadata.name}"
     for limit_range in cluster.in_namespace("limit_ranges", namespace) if replayed is None else ():
         yield f"LimitRange {limit_range.metadata.name}"

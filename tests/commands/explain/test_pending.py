@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kschedctl
-from kschedctl.commands.explain.pending_groups import pending_pods
+from kschedctl.commands.explain.pending_pods import pending_pods
 from kschedctl.scheduler.scheduler import Scheduler
 
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "10"}}}

@@ -10,7 +10,7 @@ import pytest
 from small import HOSTNAME, ZONE, Json, node, pod, replica
 
 import kschedctl
-from kschedctl.commands.explain.pending_groups import pending_pods
+from kschedctl.commands.explain.pending_pods import pending_pods
 from kschedctl.commands.explain.report import Advice, Explanation
 from kschedctl.scheduler.scheduler import Scheduler
 

@@ -18,7 +18,7 @@ from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_node
 from kschedctl.replay.node_drain import report_moved_pods
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.reports.drained_pods import MovedPod
+from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.messages import format_pre_filter_rejection
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter

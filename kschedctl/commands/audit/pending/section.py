@@ -13,10 +13,10 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.pending.report import GateHolder, PendingSection, WaitingPods
 from kschedctl.commands.explain.group_headline import ends_deadlock
-from kschedctl.commands.explain.replayed_cluster import ReplayedCluster
 from kschedctl.commands.explain.waiting import (
     CONDITION,
     LOOK_AT_SCHEDULER,
+    ReplayedCluster,
     WaitingPod,
     is_left_alone,
     unread_pods,

@@ -18,9 +18,9 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
 from kschedctl.commands.explain.waiting import WaitingPod, is_left_alone, unread_pods, waiting_pods, was_refused
 from kschedctl.commands.wakes.between import wakes_between
-from kschedctl.commands.wakes.changes_that_wake import wake_ups_of
-from kschedctl.commands.wakes.event_replay import Refused, basis_of, basis_of_many
-from kschedctl.commands.wakes.many import refused_pods
+from kschedctl.commands.wakes.changes_that_wake import wake_ups_after_attempt
+from kschedctl.commands.wakes.event_replay import RejectedPod, build_basis, merge_bases
+from kschedctl.commands.wakes.many import iter_rejected_groups
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakeUps
 from kschedctl.replay.audit_rules import ERROR, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
@@ -64,7 +64,7 @@ class InQueue(NamedTuple):
 
     waiting: WaitingPod
     queue: str
-    refused: Refused | None = None
+    refused: RejectedPod | None = None
 
     @property
     def refused_by(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def _queued(audited: AuditedCluster) -> Iterator[InQueue]:
     """Every pending pod, those alike one after the other."""
     waiting = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.once(waiting_pods)}
     served = [waiting_pod.pod for waiting_pod in waiting.values() if _is_ours(waiting_pod)]
-    for refused, alike in refused_pods(audited.scheduler, served):
+    for refused, alike in iter_rejected_groups(audited.scheduler, served):
         for pod in alike:
             yield InQueue(waiting[pod.key], _queue(waiting[pod.key], refused), refused)
     yield from (InQueue(waiting_pod, "none") for waiting_pod in waiting.values() if not _is_ours(waiting_pod))
@@ -111,7 +111,7 @@ def _is_ours(waiting: WaitingPod) -> bool:
     return waiting.explanation.verdict != "NotResponsible"
 
 
-def _queue(waiting: WaitingPod, refused: Refused) -> str:
+def _queue(waiting: WaitingPod, refused: RejectedPod) -> str:
     """A pod that fits now was tried in vain before, or never; of the former nobody knows what happened to it since."""
     if refused.attempt.gating_plugin:
         return "gated"
@@ -136,7 +136,7 @@ def _grouped(queued: Iterable[InQueue]) -> list[list[InQueue]]:
 
 def _report(group: Sequence[InQueue], audited: AuditedCluster) -> PodsInQueue:
     first = group[0]
-    wake_ups = wake_ups_of(audited.scheduler, first.refused) if first.refused else None
+    wake_ups = wake_ups_after_attempt(audited.scheduler, first.refused) if first.refused else None
     return PodsInQueue(
         queue=first.queue,
         pods=tuple(in_queue.waiting.pod.key for in_queue in group),
@@ -170,7 +170,7 @@ def _why(first: InQueue, wake_ups: WakeUps | None) -> str:
 
 def _basis(queued: Iterable[InQueue], audited: AuditedCluster) -> Basis:
     refused = {id(in_queue.refused): in_queue.refused for in_queue in queued if in_queue.refused}
-    return basis_of_many([basis_of(audited.scheduler, refusal) for refusal in refused.values()])
+    return merge_bases([build_basis(audited.scheduler, refusal) for refusal in refused.values()])
 
 
 def _unknown(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:

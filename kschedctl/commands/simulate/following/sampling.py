@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import find_pod
+from kschedctl.commands.explain.one_pod import find_pod
 from kschedctl.commands.simulate.following_report import SampledPod, SamplingReport
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_pending

@@ -95,11 +95,8 @@ def find_terms_without_selector(workload: Workload) -> Iterator[Problem]:
     """Find pod affinity and anti-affinity terms without labelSelector, which match no pods."""
     for path, term in iter_pod_terms(workload):
         if term.label_selector is None:
-            effect = (
-                "the pod can never be scheduled"
-                if "podAffinity" in path and PREFERRED not in path
-                else "it does nothing"
-            )
+            required_affinity = "podAffinity" in path and PREFERRED not in path
+            effect = "the pod can never be scheduled" if required_affinity else "it does nothing"
             yield workload.problem(path, f"a term without labelSelector matches no pods: {effect}")
 
 
@@ -120,8 +117,10 @@ def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem
     for workload in context.workloads:
         for path, term in iter_pod_terms(workload) if workload.serving else ():
             selector = compiled(term.label_selector)
-            own = not term.namespaces and term.namespace_selector is None and "podAntiAffinity" in path
-            if not own or selector is None or not _uses_own_keys_with_other_values(workload, selector):
+            own_namespace_only = not term.namespaces and term.namespace_selector is None
+            if "podAntiAffinity" not in path or not own_namespace_only or selector is None:
+                continue
+            if not _uses_own_keys_with_other_values(workload, selector):
                 continue
             if not _may_match_pods(context, workload, selector):
                 message = f'selector "{selector}" matches no pods, not even their own: nothing keeps them apart'
@@ -189,7 +188,8 @@ def find_anti_affinity_against_all_pods(workload: Workload) -> Iterator[Problem]
     for term in iter_required_anti_affinity(workload):
         if term.selector == EVERYTHING and term.matches_all_revisions:
             where = ", ".join(sorted(term.namespaces)) if term.namespaces else "other namespaces too"
-            message = f"the empty selector matches every pod ({where}): none of them may share its {_one(term.key)}"
+            domain = format_domain_noun(term.key).removesuffix("s")
+            message = f"the empty selector matches every pod ({where}): none of them may share its {domain}"
             yield workload.problem((*term.path, "labelSelector"), message)
 
 
@@ -205,19 +205,17 @@ AF_ANTI_EVERYTHING = Rule(
 )
 
 
-def _one(key: str) -> str:
-    return format_domain_noun(key).removesuffix("s")
-
-
 def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Problem]:
     """Find required anti-affinity between more replicas than most clusters have zones or regions.
 
     With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
     """
-    for workload in context.workloads if context.cluster is None else ():  # else af-anti-replicas-over-domains counts
+    for workload in context.workloads if context.cluster is None else ():
         for term in iter_required_anti_affinity(workload):
-            most = USUAL_MAX_DOMAINS.get(term.key)
-            if most is not None and term.selects_itself and workload.at_most > most and workload.serving:
+            usual_max = USUAL_MAX_DOMAINS.get(term.key)
+            if usual_max is None or not workload.serving:
+                continue
+            if term.selects_itself and workload.at_most > usual_max:
                 message = (
                     f"{workload.range} replicas need as many {format_domain_noun(term.key)}: most clusters have fewer"
                 )
@@ -241,7 +239,7 @@ def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
 
     With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
     """
-    for workload in context.workloads if context.cluster is None else ():  # else af-rollout-deadlock replays
+    for workload in context.workloads if context.cluster is None else ():
         surging, unavailable = workload.surge()
         if workload.kind != "Deployment" or not workload.serving or unavailable or not surging:
             continue
@@ -272,9 +270,9 @@ def _lacks_spare_domain(workload: Workload, term: RequiredTerm) -> bool:
 
     That is so if maxUnavailable is explicitly 0 or there are hardly more domains than replicas.
     """
-    asked = workload.strategy.rolling_update.max_unavailable in (0, "0%")
-    few = term.key in (ZONE, REGION) and workload.at_least >= _USUAL_ZONES
-    return (asked or few) and workload.at_most <= USUAL_MAX_DOMAINS.get(term.key, workload.at_most)
+    explicit_zero = workload.strategy.rolling_update.max_unavailable in (0, "0%")
+    few_domains = term.key in (ZONE, REGION) and workload.at_least >= _USUAL_ZONES
+    return (explicit_zero or few_domains) and workload.at_most <= USUAL_MAX_DOMAINS.get(term.key, workload.at_most)
 
 
 def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
@@ -288,8 +286,9 @@ def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
                 yield workload.problem((*term.path, "topologyKey"), message)
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
-        hard = workload.kind == "DaemonSet" and constraint.when_unsatisfiable == HARD
-        if hard and constraint.topology_key != HOSTNAME and selector is not None and workload.selected_by(selector):
+        if workload.kind != "DaemonSet" or constraint.when_unsatisfiable != HARD:
+            continue
+        if constraint.topology_key != HOSTNAME and selector is not None and workload.selected_by(selector):
             message = f"where one {constraint.topology_key} has more nodes than another, some are left without a pod"
             yield workload.problem((*path, "topologyKey"), message)
 

@@ -41,10 +41,8 @@ _STRICT_OPERATORS = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
 def find_contradictory_requirements(context: LintContext) -> Iterator[Problem]:
     """Find NodePools whose requirements and labels no instance type can meet together."""
     for subject, pool in context.list_linted(WrittenNodePool):
-        asked = (
-            Conditions().restrict(to_requirements(pool.labels)).restrict(map(_use_strict_operator, pool.requirements))
-        )
-        for key in asked.conflicts:
+        conditions = _get_conditions(pool)
+        for key in conditions.conflicts:
             yield subject.problem(REQUIREMENTS, f"no value of {key} meets all requirements and labels of the pool")
 
 
@@ -59,13 +57,19 @@ KP_CONTRADICTORY = Rule(
 )
 
 
+def _get_conditions(pool: WrittenNodePool) -> Conditions:
+    """Return the conditions that a pool's labels and requirements set for its nodes."""
+    requirements = map(_use_strict_operator, pool.requirements)
+    return Conditions().restrict(to_requirements(pool.labels)).restrict(requirements)
+
+
 def _use_strict_operator(requirement: SelectorRequirement) -> SelectorRequirement:
     """Return the requirement with Gt instead of Gte and Lt instead of Lte; others stay as they are."""
-    operator, by = _STRICT_OPERATORS.get(requirement.operator, (requirement.operator, 0))
     values = requirement.values or ()
-    if not by or len(values) != 1 or not values[0].isdecimal():
+    if requirement.operator not in _STRICT_OPERATORS or len(values) != 1 or not values[0].isdecimal():
         return requirement
-    return SelectorRequirement(requirement.key, operator, (str(int(values[0]) + by),))
+    operator, difference = _STRICT_OPERATORS[requirement.operator]
+    return SelectorRequirement(requirement.key, operator, (str(int(values[0]) + difference),))
 
 
 def find_too_few_values(context: LintContext) -> Iterator[Problem]:
@@ -73,15 +77,11 @@ def find_too_few_values(context: LintContext) -> Iterator[Problem]:
     for subject, pool in context.list_linted(WrittenNodePool):
         too_few = False
         for at, requirement in enumerate(pool.spec.template.spec.requirements):
-            if (
-                requirement.operator == "In"
-                and requirement.min_values is not None
-                and len(requirement.values) < requirement.min_values
-            ):
-                message = (
-                    f"minValues {requirement.min_values} of {requirement.key}, but "
-                    f"{counted(len(requirement.values), 'value')}"
-                )
+            if requirement.operator != "In" or requirement.min_values is None:
+                continue
+            if len(requirement.values) < requirement.min_values:
+                values = counted(len(requirement.values), "value")
+                message = f"minValues {requirement.min_values} of {requirement.key}, but {values}"
                 yield subject.problem((*REQUIREMENTS, at, "minValues"), message)
                 too_few = True
         if context.pool_types and not too_few:
@@ -128,7 +128,8 @@ def find_protected_pods(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in FINITE_KINDS:
             path: Path = (*workload.at, "metadata", "annotations", DO_NOT_DISRUPT)
-            yield workload.subject.problem(path, f"Karpenter never consolidates a node with a pod of {_name(workload)}")
+            message = f"Karpenter never consolidates a node with a pod of {workload.kind} {workload.subject.name}"
+            yield workload.subject.problem(path, message)
 
 
 KP_DO_NOT_DISRUPT = Rule(
@@ -147,8 +148,8 @@ def find_alternative_terms(context: LintContext) -> Iterator[Problem]:
     has_pools = context.list_linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
     for workload in context.workloads if has_pools else ():
         count = len(list_alternatives(workload.spec))
-        preferred = workload.spec.affinity and workload.spec.affinity.node_affinity
-        if count > 1 and preferred and preferred.preferred_during_scheduling_ignored_during_execution:
+        affinity = workload.spec.affinity and workload.spec.affinity.node_affinity
+        if count > 1 and affinity and affinity.preferred_during_scheduling_ignored_during_execution:
             yield workload.problem(
                 ("affinity", "nodeAffinity"),
                 f"Karpenter tries the first of {count} required terms, and drops it before any preference",
@@ -173,15 +174,15 @@ def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]
     Without a list of instance types, only EC2's types and families are judged, by their names.
     """
     pools = context.list_linted(WrittenNodePool)
-    sold = context.pool_types if pools else None
-    if sold is None:
+    pool_types = context.pool_types if pools else None
+    if pool_types is None:
         yield from _find_excluded_type_names(pools)
         return
     for subject, pool in pools:
-        types = sold.find_types(subject.name, pool)
+        types = pool_types.find_types(subject.name, pool)
         if not types.matching:
-            without = types.find_blocking_labels()
-            hint = f"; without {' or '.join(without)} some would" if without else ""
+            blocking = types.find_blocking_labels()
+            hint = f"; without {' or '.join(blocking)} some would" if blocking else ""
             message = f"none of {counted(types.total, 'instance type')} meets all requirements of the pool{hint}"
             yield subject.problem(REQUIREMENTS, message)
 
@@ -201,21 +202,18 @@ KP_NO_TYPE = Rule(
 def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
     """Find NodePools that name EC2 types or families that their other requirements exclude."""
     for subject, pool in pools:
-        asked = (
-            Conditions().restrict(to_requirements(pool.labels)).restrict(map(_use_strict_operator, pool.requirements))
-        )
-        names = asked.by_key.get(INSTANCE_TYPE, AllowedValues()).allowed
-        families = asked.by_key.get(f"{EC2}/instance-family", AllowedValues()).allowed
-        described = [{INSTANCE_TYPE: name, **_parse_family_labels(name.partition(".")[0])} for name in names or ()] or [
-            _parse_family_labels(family) for family in families or ()
-        ]
-        if (
-            described
-            and not any(asked.restrict(to_requirements(labels)).conflicts == [] for labels in described)
-            and not asked.conflicts
-        ):
-            what = ", ".join(sorted(names or families or ()))
-            yield subject.problem(REQUIREMENTS, f"none of {what} meets the other requirements of the pool")
+        conditions = _get_conditions(pool)
+        names = conditions.by_key.get(INSTANCE_TYPE, AllowedValues()).allowed
+        families = conditions.by_key.get(f"{EC2}/instance-family", AllowedValues()).allowed
+        if names:
+            label_sets = [{INSTANCE_TYPE: name, **_parse_family_labels(name.partition(".")[0])} for name in names]
+        else:
+            label_sets = [_parse_family_labels(family) for family in families or ()]
+        if not label_sets or conditions.conflicts:
+            continue  # kp-contradictory reports conflicts
+        if all(conditions.restrict(to_requirements(labels)).conflicts for labels in label_sets):
+            listed_names = ", ".join(sorted(names or families or ()))
+            yield subject.problem(REQUIREMENTS, f"none of {listed_names} meets the other requirements of the pool")
 
 
 def _parse_family_labels(family: str) -> dict[str, str]:
@@ -224,22 +222,24 @@ def _parse_family_labels(family: str) -> dict[str, str]:
     if parts is None:
         return {}
     arm = "g" in parts["more"] or family == "a1"
-    own = {f"{EC2}/instance-family": family, f"{EC2}/instance-category": parts["category"]}
-    return own | {f"{EC2}/instance-generation": parts["generation"], ARCH: "arm64" if arm else "amd64"}
+    return {
+        f"{EC2}/instance-family": family,
+        f"{EC2}/instance-category": parts["category"],
+        f"{EC2}/instance-generation": parts["generation"],
+        ARCH: "arm64" if arm else "amd64",
+    }
 
 
 def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
     """Find NodePool limits that are smaller than the smallest node of the pool."""
     for subject, pool in context.list_linted(WrittenNodePool):
-        asked = (
-            Conditions().restrict(to_requirements(pool.labels)).restrict(map(_use_strict_operator, pool.requirements))
-        )
+        conditions = _get_conditions(pool)
         for name, limit in (pool.spec.limits or {}).items():
-            smallest = SMALLEST_NODE.get(name)
-            if smallest is None or not (amount := _parse_positive_quantity(limit)):
+            smallest, amount = SMALLEST_NODE.get(name), _parse_positive_quantity(limit)
+            if smallest is None or amount is None:
                 continue
             key, factor = _SIZE_LABELS.get(name, ("", 0))
-            sizes = asked.by_key.get(key, AllowedValues())
+            sizes = conditions.by_key.get(key, AllowedValues())
             least = max(parse(smallest), parse(str(factor * _find_smallest_size(sizes))))
             if context.pool_types:
                 least = max(least, context.pool_types.find_types(subject.name, pool).get_smallest_capacity(name))
@@ -298,14 +298,18 @@ KP_SHADOWED = Rule(
 
 def _covers_pool(other: WrittenNodePool, pool: WrittenNodePool) -> bool:
     """Return whether ``other`` has no limits, offers all that ``pool`` offers and needs no more tolerations."""
-    own, theirs = pool.spec.template.spec, other.spec.template.spec
-    if other.spec.limits is not None or own.node_class_ref != theirs.node_class_ref:
+    pool_spec, other_spec = pool.spec.template.spec, other.spec.template.spec
+    if other.spec.limits is not None or pool_spec.node_class_ref != other_spec.node_class_ref:
         return False
-    if not {(t.key, t.value, t.effect) for t in theirs.taints} <= {(t.key, t.value, t.effect) for t in own.taints}:
+    pool_taints = {(taint.key, taint.value, taint.effect) for taint in pool_spec.taints}
+    if not {(taint.key, taint.value, taint.effect) for taint in other_spec.taints} <= pool_taints:
         return False
-    wanted, given = ({(r.key, r.operator, r.values) for r in one_of.requirements} for one_of in (other, pool))
-    private = {key for key, *_ in given if not any(domain in key for domain in WELL_KNOWN_DOMAINS)}
-    return wanted <= given and pool.labels.items() <= other.labels.items() and private <= {key for key, *_ in wanted}
+    pool_requirements = {(r.key, r.operator, r.values) for r in pool.requirements}
+    other_requirements = {(r.key, r.operator, r.values) for r in other.requirements}
+    if not other_requirements <= pool_requirements or not pool.labels.items() <= other.labels.items():
+        return False
+    custom_keys = {key for key, *_ in pool_requirements if not any(domain in key for domain in WELL_KNOWN_DOMAINS)}
+    return custom_keys <= {key for key, *_ in other_requirements}
 
 
 def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
@@ -367,7 +371,3 @@ def _iter_soft_host_spreads(workload: Workload) -> Iterator[Path]:
         soft = constraint.when_unsatisfiable == "ScheduleAnyway" and constraint.topology_key == HOSTNAME
         if soft and constraint.max_skew == 1 and selector is not None and workload.selected_by(selector):
             yield "topologySpreadConstraints", at
-
-
-def _name(workload: Workload) -> str:
-    return f"{workload.kind} {workload.subject.name}"

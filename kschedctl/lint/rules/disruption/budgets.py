@@ -50,12 +50,13 @@ PDB_ZERO_DISRUPTIONS = Rule(
 def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
     """Find budgets whose minAvailable is not below the autoscaler's minimum of replicas."""
     for subject, budget, workloads in context.iter_budgets():
-        wanted = budget.spec.min_available
+        min_available = budget.spec.min_available
         fewest, most = sum(w.at_least for w in workloads), sum(w.at_most for w in workloads)
         autoscaled = any(workload.most is not None for workload in workloads)
-        if isinstance(wanted, int) and autoscaled and fewest <= wanted < most:
+        if isinstance(min_available, int) and autoscaled and fewest <= min_available < most:
             message = (
-                f"minAvailable {wanted}, but the autoscaler may scale down to {fewest}: then nothing can be evicted"
+                f"minAvailable {min_available}, but the autoscaler may scale down to {fewest}: then nothing can be "
+                "evicted"
             )
             yield subject.problem(("spec", "minAvailable"), message)
 
@@ -98,13 +99,17 @@ PDB_PERCENT_ROUNDING = Rule(
 def find_budgets_that_protect_nothing(context: LintContext) -> Iterator[Problem]:
     """Find budgets that allow all pods to be evicted at once."""
     for subject, budget, workloads in context.iter_budgets():
-        field, number = ("maxUnavailable", budget.spec.max_unavailable)
-        if budget.spec.min_available in (0, "0%"):
-            field, number = ("minAvailable", budget.spec.min_available)
-        kept = workloads and all(workload.kind in SERVING for workload in workloads)
+        min_available, max_unavailable = budget.spec.min_available, budget.spec.max_unavailable
+        serving_only = workloads and all(workload.kind in SERVING for workload in workloads)
         count = sum(workload.at_most for workload in workloads)
-        if field == "minAvailable" or number == "100%" or (kept and isinstance(number, int) and number >= count > 1):
-            yield subject.problem(("spec", field), f"{field} {number} lets all pods go at once")
+        if min_available in (0, "0%"):
+            message = f"minAvailable {min_available} lets all pods go at once"
+            yield subject.problem(("spec", "minAvailable"), message)
+        elif max_unavailable == "100%" or (
+            serving_only and isinstance(max_unavailable, int) and max_unavailable >= count > 1
+        ):
+            message = f"maxUnavailable {max_unavailable} lets all pods go at once"
+            yield subject.problem(("spec", "maxUnavailable"), message)
 
 
 PDB_PROTECTS_NOTHING = Rule(
@@ -142,10 +147,12 @@ PDB_UNHEALTHY_POLICY = Rule(
 def find_unusable_budgets_of_bare_pods(context: LintContext) -> Iterator[Problem]:
     """Find budgets of pods without a controller that have no integer minAvailable."""
     for subject, budget, workloads in context.iter_budgets():
-        bare = workloads and all(workload.kind == "Pod" for workload in workloads)
-        integer = isinstance(budget.spec.min_available, int)
-        if bare and not integer and (budget.spec.min_available or budget.spec.max_unavailable) is not None:
-            field = "minAvailable" if budget.spec.min_available is not None else "maxUnavailable"
+        spec = budget.spec
+        bare_pods_only = workloads and all(workload.kind == "Pod" for workload in workloads)
+        if not bare_pods_only or isinstance(spec.min_available, int):
+            continue
+        if (spec.min_available or spec.max_unavailable) is not None:
+            field = "minAvailable" if spec.min_available is not None else "maxUnavailable"
             yield subject.problem(("spec", field), "for pods without a controller only an integer minAvailable works")
 
 
@@ -218,8 +225,8 @@ def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
             or context.may_have_unknown_pods((namespace,))
         ):
             continue
-        if subject.namespace and (others := _find_matches_in_other_namespaces(context, subject, selector)):
-            message = f'"{selector}" selects {others[0].subject}, but a budget counts in its own namespace only'
+        if subject.namespace and (matches := _find_matches_in_other_namespaces(context, subject, selector)):
+            message = f'"{selector}" selects {matches[0].subject}, but a budget counts in its own namespace only'
             yield subject.problem(("metadata", "namespace"), message, "Put both into one namespace")
             continue
         if context.cluster is None and not context.workloads_by_namespace.get(namespace):
@@ -297,8 +304,8 @@ def _find_coexisting_budgets(
     """Return the names in the largest set of budgets that can be in one cluster together with the workload."""
     if not context.variants:
         return {budget.subject.name for budget in budgets}
-    beside = (b.subject for b in budgets if context.variants.together(workload.subject, b.subject))
-    return {subject.name for subject in context.variants.largest(list(islice(beside, _MAX_COMPARED)))}
+    coexisting = (b.subject for b in budgets if context.variants.together(workload.subject, b.subject))
+    return {subject.name for subject in context.variants.largest(list(islice(coexisting, _MAX_COMPARED)))}
 
 
 def _group_budgets_by_workload(context: LintContext) -> dict[Workload, list[TypedObject[PodDisruptionBudget]]]:

@@ -64,19 +64,19 @@ def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     view = context.facts.view
     pods = view.pods
-    held: dict[int, list[str]] = {}
+    budgets_on_node: dict[int, list[str]] = {}
     for budget in context.cluster.pod_disruption_budgets:
         selector = compiled(budget.spec.selector)
         if budget.status.disruptions_allowed > 0 or selector is None:
             continue
         selected = pods.matching(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
         for row in np.unique(view.node[selected]).tolist():
-            held.setdefault(row, []).append(f"{budget.metadata.namespace}/{budget.metadata.name}")
-    together: dict[tuple[str, ...], list[int]] = {}
-    for row, budgets in held.items():
+            budgets_on_node.setdefault(row, []).append(f"{budget.metadata.namespace}/{budget.metadata.name}")
+    shared_nodes: dict[tuple[str, ...], list[int]] = {}
+    for row, budgets in budgets_on_node.items():
         if len(budgets) > 1:
-            together.setdefault(tuple(budgets), []).append(row)
-    for sharing, rows in together.items():
+            shared_nodes.setdefault(tuple(budgets), []).append(row)
+    for sharing, rows in shared_nodes.items():
         namespace, _, name = sharing[0].partition("/")
         node = context.facts.view.nodes.names[rows[0]]
         message = (

@@ -30,13 +30,9 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
     """
     facts = context.facts
     for workload in context.workloads:
-        wanted = workload.kind != "DaemonSet"  # which may wait for its nodes
-        if (
-            wanted
-            and len(facts)
-            and not facts.get_selected_nodes(workload).any()
-            and facts.can_never_schedule(workload, (NodeAffinity,))
-        ):
+        if workload.kind == "DaemonSet" or not len(facts) or facts.get_selected_nodes(workload).any():
+            continue
+        if facts.can_never_schedule(workload, (NodeAffinity,)):
             yield workload.problem(
                 find_selection_path(workload),
                 f"none of the {counted(len(facts), 'node')} matches {describe_demands(workload)}",
@@ -82,9 +78,8 @@ NA_ONE_NODE_MATCHES = Rule(
 
 def find_contradictory_conditions(workload: Workload) -> Iterator[Problem]:
     """Find workloads whose required conditions on node labels exclude each other."""
-    ways = list_alternatives(workload.spec)
-    conflicts = [way.conditions.conflicts for way in ways]
-    if ways and all(conflicts):
+    conflicts = [alternative.conditions.conflicts for alternative in list_alternatives(workload.spec)]
+    if conflicts and all(conflicts):
         keys = ", ".join(dict.fromkeys(key for keys_of_term in conflicts for key in keys_of_term))
         yield workload.problem(find_selection_path(workload), f"no node can meet all that is required of {keys}")
 

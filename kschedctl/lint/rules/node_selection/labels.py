@@ -57,14 +57,15 @@ _COMMON_LABELS = ((OS, "linux"), (ARCH, "amd64"))
 
 def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
     """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelt."""
-    of_pools = {key for _, pool in context.list_linted(WrittenNodePool) for key in pool.labels}
+    pool_labels = {key for _, pool in context.list_linted(WrittenNodePool) for key in pool.labels}
     for workload in context.workloads:
         for path, key in iter_node_label_keys(workload):
-            told_elsewhere = (
-                key in MISTAKEN_LABELS and path[-1] == "topologyKey"
-            )  # ts-wrong-hostname-key tells of these
-            meant = find_meant_label(key) or ("" if key in of_pools else find_similar_name(key, of_pools))
-            if meant and not told_elsewhere:
+            if key in MISTAKEN_LABELS and path[-1] == "topologyKey":
+                continue  # ts-wrong-hostname-key reports it
+            meant = find_meant_label(key)
+            if not meant and key not in pool_labels:
+                meant = find_similar_name(key, pool_labels)
+            if meant:
                 yield workload.problem(path, f"no node has the label {key}", f"Write {meant}")
     for subject, path, key in _iter_other_label_keys(context):
         if meant := find_meant_label(key):
@@ -104,13 +105,12 @@ def find_meant_label(key: str) -> str:
     if key in MISTAKEN_LABELS:
         return MISTAKEN_LABELS[key]
     if domain in _LABELS_BY_DOMAIN:
-        here = find_similar_name(name, _LABELS_BY_DOMAIN[domain])
-        return (
-            f"{domain}/{here}" if here else _LABEL_BY_NAME.get(name, "") if domain.endswith(_KUBERNETES_DOMAIN) else ""
-        )
-    known = [known for known, names in _LABELS_BY_DOMAIN.items() if name in names]
-    if near := find_similar_name(domain, known):
-        return f"{near}/{name}"
+        if similar_name := find_similar_name(name, _LABELS_BY_DOMAIN[domain]):
+            return f"{domain}/{similar_name}"
+        return _LABEL_BY_NAME.get(name, "") if domain.endswith(_KUBERNETES_DOMAIN) else ""
+    domains = [domain for domain, names in _LABELS_BY_DOMAIN.items() if name in names]
+    if similar_domain := find_similar_name(domain, domains):
+        return f"{similar_domain}/{name}"
     return _LABEL_BY_NAME.get(name, "") if domain.endswith("." + _KUBERNETES_DOMAIN) else ""
 
 
@@ -118,8 +118,8 @@ def find_ored_terms(workload: Workload) -> Iterator[Problem]:
     """Find node selector terms that nearly every node meets beside terms about other labels."""
     terms = get_required_node_terms(workload)
     unselective = [i for i, term in enumerate(terms) if _matches_nearly_all_nodes(term)]
-    others = [term for i, term in enumerate(terms) if i not in unselective]
-    if unselective and any(_list_keys(term).isdisjoint(_list_keys(terms[unselective[0]])) for term in others):
+    selective = [term for i, term in enumerate(terms) if i not in unselective]
+    if unselective and any(_list_keys(term).isdisjoint(_list_keys(terms[unselective[0]])) for term in selective):
         message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
         yield workload.problem((*NODE_TERMS, unselective[0]), message)
 
@@ -142,9 +142,13 @@ def _list_keys(term: NodeSelectorTerm) -> set[str]:
 
 def _matches_nearly_all_nodes(term: NodeSelectorTerm) -> bool:
     """Return whether a term only asks for labels that nearly every node has."""
-    asked = term.match_expressions
-    common = all(e.operator == "In" and (e.key, v) in _COMMON_LABELS for e in asked for v in (e.values or ("",))[:1])
-    return bool(asked) and common and not term.match_fields
+    if not term.match_expressions or term.match_fields:
+        return False
+    for expression in term.match_expressions:
+        first_value = (expression.values or ("",))[0]
+        if expression.operator != "In" or (expression.key, first_value) not in _COMMON_LABELS:
+            return False
+    return True
 
 
 _ARCHITECTURES = ("amd64", "arm64", "arm", "386", "ppc64le", "ppc64", "s390x", "riscv64", "loong64", "mips64le")
@@ -272,11 +276,11 @@ def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
     field, name = _find_pod_os(workload)
     if name not in _OPERATING_SYSTEMS:
         return
-    asked = [way.conditions.by_key.get(OS) for way in list_alternatives(workload.spec)]
-    allowed = [values.allowed for values in asked if values is not None and values.allowed is not None]
+    conditions = [alternative.conditions.by_key.get(OS) for alternative in list_alternatives(workload.spec)]
+    allowed = [values.allowed for values in conditions if values is not None and values.allowed is not None]
     if allowed and not any(name in values for values in allowed):
-        wanted = ", ".join(sorted({value for values in allowed for value in values}))
-        message = f"{field} says {name}, but the pods go to {wanted} nodes only: the kubelet refuses them there"
+        systems = ", ".join(sorted({value for values in allowed for value in values}))
+        message = f"{field} says {name}, but the pods go to {systems} nodes only: the kubelet refuses them there"
         yield workload.problem(find_selection_path(workload), message)
     elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:
         yield workload.problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")

@@ -27,11 +27,11 @@ def _are_classes_known(context: LintContext) -> bool:
 
 def find_missing_classes(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose priorityClassName does not exist."""
-    known = _are_classes_known(context)
+    are_classes_known = _are_classes_known(context)
     for workload in context.workloads:
         name = workload.spec.priority_class_name
-        reserved = name.startswith(RESERVED_PREFIX)  # nobody can make another
-        if name and name not in context.priority_classes and (known or reserved):
+        is_reserved = name.startswith(RESERVED_PREFIX)  # users cannot create such a class
+        if name and name not in context.priority_classes and (are_classes_known or is_reserved):
             meant = find_similar_name(name, context.priority_classes)
             yield workload.problem(
                 ("priorityClassName",), f'there is no PriorityClass "{name}"', f"Write {meant}" if meant else ""
@@ -56,11 +56,11 @@ def find_workloads_without_class(context: LintContext) -> Iterator[Problem]:
     serving = [workload for workload in context.workloads if workload.kind in SERVING]
     if not _are_classes_known(context) or any(c.global_default for c in classes):
         return
-    used = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
+    uses = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
     pods = context.cluster.pods if context.cluster else ()
-    used |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
-    above = {c.metadata.name for c in classes if c.value > 0}
-    namespaces = {namespace for namespace, name in used if name in above}
+    uses |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
+    classes_above_zero = {c.metadata.name for c in classes if c.value > 0}
+    namespaces = {namespace for namespace, name in uses if name in classes_above_zero}
     for workload in serving:
         spec = workload.spec
         if not spec.priority_class_name and not spec.priority and workload.namespace in namespaces:
@@ -86,8 +86,10 @@ def find_system_classes_in_user_namespaces(workload: Workload) -> Iterator[Probl
     DaemonSets are left out: node agents are part of the system in every namespace.
     """
     name, namespace = workload.spec.priority_class_name, workload.subject.namespace
-    of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or workload.kind == "DaemonSet"
-    if name.startswith(RESERVED_PREFIX) and namespace and not of_system:
+    if workload.kind == "DaemonSet" or not namespace:
+        return
+    is_system_namespace = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES)
+    if name.startswith(RESERVED_PREFIX) and not is_system_namespace:
         yield workload.problem(("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others")
 
 
@@ -108,15 +110,15 @@ def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     if not _are_classes_known(context):
         return
-    used: Counter[str] = Counter()
-    first: dict[str, Pod] = {}
+    pod_counts: Counter[str] = Counter()
+    first_pods: dict[str, Pod] = {}
     for pod in context.cluster.pods:
         name = pod.spec.priority_class_name
         if pod.spec.node_name and name and name not in context.priority_classes:
-            used[name] += 1
-            first.setdefault(name, pod)
-    for name, count in used.items():
-        pod = first[name]
+            pod_counts[name] += 1
+            first_pods.setdefault(name, pod)
+    for name, count in pod_counts.items():
+        pod = first_pods[name]
         subject = Subject("Pod", pod.metadata.name, pod.metadata.namespace)
         message = (
             f'PriorityClass "{name}" is gone, but {counted(count, "running pod")} {agreeing(count, "has", "have")} it: '

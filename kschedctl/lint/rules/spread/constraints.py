@@ -227,9 +227,6 @@ TS_ZONE_SOFT_ONLY = Rule(
 )
 
 
-_MAX_COMPARED = 50
-
-
 def find_invalid_label_keys(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints with matchLabelKeys that the API server rejects."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
@@ -312,8 +309,8 @@ def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[
         others = context.select_coexisting_workloads(workload.subject, workload.namespace, selector)
         for other in others[:_MAX_COMPARED]:
             differing = _list_differing_labels(workload, other)
-            same = constraint in other.spec.topology_spread_constraints  # else ts-inconsistent-group speaks
-            if len(differing) == 1 and same and not distinguishing & {*differing, TEMPLATE_HASH}:
+            has_same_constraint = constraint in other.spec.topology_spread_constraints
+            if len(differing) == 1 and has_same_constraint and not distinguishing & {*differing, TEMPLATE_HASH}:
                 message = f"it counts the pods of {other.subject} too, which differ in {differing[0]} alone"
                 yield workload.problem((*path, "labelSelector"), message)
                 break
@@ -332,6 +329,7 @@ TS_COUNTS_OTHERS = Rule(
 
 
 def _list_differing_labels(workload: Workload, other: Workload) -> list[str]:
-    """Return the labels whose values differ, or [] unless both workloads have the same label keys."""
-    alike = workload.labels.keys() == other.labels.keys() and str(workload.subject) != str(other.subject)
-    return [key for key in workload.labels if workload.labels[key] != other.labels[key]] if alike else []
+    """Return the labels whose values differ, or [] if the label keys differ or the workloads have one name."""
+    if workload.labels.keys() != other.labels.keys() or str(workload.subject) == str(other.subject):
+        return []
+    return [key for key in workload.labels if workload.labels[key] != other.labels[key]]

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.objects import PodSpec, TopologySpreadConstraint
+from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.lint.analysis.facts import NODE_PLUGINS
 from kschedctl.lint.analysis.placement import HARD, iter_spread_constraints
 from kschedctl.lint.framework import documentation as doc
@@ -61,12 +61,10 @@ def find_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints whose topologyKey no eligible node has, proved by a replay."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         eligible = context.facts.get_eligible_nodes(workload)
-        lacking = eligible.any() and not (eligible & context.facts.get_nodes_with_label(constraint.topology_key)).any()
-        if (
-            constraint.when_unsatisfiable == HARD
-            and lacking
-            and context.facts.can_never_schedule(workload, (PodTopologySpread, *NODE_PLUGINS))
-        ):
+        labelled = context.facts.get_nodes_with_label(constraint.topology_key)
+        if constraint.when_unsatisfiable != HARD or not eligible.any() or (eligible & labelled).any():
+            continue
+        if context.facts.can_never_schedule(workload, (PodTopologySpread, *NODE_PLUGINS)):
             message = (
                 f"none of the {counted(eligible.sum(), 'node')} that it may use has the label {constraint.topology_key}"
             )
@@ -142,12 +140,12 @@ MAX_PLACED = 50
 def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
     """Find minDomains above the number of domains that leave replicas without a node, proved by a replay."""
     for spread in iter_hard_spreads(context):
-        wanted, workload = spread.constraint.min_domains or 1, spread.workload
-        there = context.facts.count_domains(spread.key, spread.counted)
-        fits = there * spread.constraint.max_skew
-        if 0 < there < wanted and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
+        min_domains, workload = spread.constraint.min_domains or 1, spread.workload
+        domains = context.facts.count_domains(spread.key, spread.counted)
+        fits = domains * spread.constraint.max_skew
+        if 0 < domains < min_domains and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
             message = (
-                f"minDomains {wanted}, but there are {there}: at most {fits} of {workload.at_most} "
+                f"minDomains {min_domains}, but there are {domains}: at most {fits} of {workload.at_most} "
                 "replicas are scheduled"
             )
             yield workload.problem((*spread.path, "minDomains"), message)
@@ -223,30 +221,33 @@ def _find_unusable_domains(
     Only maxSkew pods fit in each of the usable domains then.
     """
     facts, workload = context.facts, spread.workload
-    there, within = facts.count_domains(spread.key, spread.counted), facts.count_domains(spread.key, usable)
-    fits = within * spread.constraint.max_skew
-    if 0 < within < there and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
+    domains, usable_domains = facts.count_domains(spread.key, spread.counted), facts.count_domains(spread.key, usable)
+    fits = usable_domains * spread.constraint.max_skew
+    if 0 < usable_domains < domains and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
         unusable = facts.format_unusable_domains(spread.key, spread.counted, usable)
         message = (
-            f"{why} {there - within} of {there} domains ({unusable}), which count as empty: at most {fits} of "
-            f"{workload.at_most} replicas are scheduled"
+            f"{why} {domains - usable_domains} of {domains} domains ({unusable}), which count as empty: at most {fits} "
+            f"of {workload.at_most} replicas are scheduled"
         )
         yield workload.problem((*spread.path, field), message)
 
 
 def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose hard constraints can be met one by one, but not together, proved by replays."""
-    seen: dict[int, list[HardSpread]] = {}
+    spreads_by_workload: dict[int, list[HardSpread]] = {}
     for spread in iter_hard_spreads(context):
-        seen.setdefault(id(spread.workload), []).append(spread)
-    for spreads in seen.values():
+        spreads_by_workload.setdefault(id(spread.workload), []).append(spread)
+    for spreads in spreads_by_workload.values():
         workload = spreads[0].workload
         count = min(workload.at_most, MAX_PLACED)
         if len(spreads) < 2 or not _are_domains_uneven(context, spreads, workload.at_most):
             continue
         placed = context.facts.count_placeable(workload, count)
-        alone = [replace(workload, spec=_with_constraints(workload, (s.constraint,))) for s in spreads]
-        if placed < count and all(context.facts.count_placeable(w, count) == count for w in alone):
+        with_one_constraint = [
+            replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=(s.constraint,)))
+            for s in spreads
+        ]
+        if placed < count and all(context.facts.count_placeable(w, count) == count for w in with_one_constraint):
             message = (
                 f"together the hard constraints leave room for {placed} of {workload.at_most} replicas, "
                 "each alone for all"
@@ -273,17 +274,13 @@ def _are_domains_uneven(context: LintContext, spreads: list[HardSpread], replica
         for inner in spreads:
             if inner is outer or not outer.eligible.any():
                 continue
-            pairs = np.unique(
-                np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible], axis=1
-            )
-            rooms = np.unique(pairs[0], return_counts=True)[1] * inner.constraint.max_skew
-            if rooms.min() < replicas // len(rooms):
+            codes = np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible]
+            domain_pairs = np.unique(codes, axis=1)
+            inner_domains = np.unique(domain_pairs[0], return_counts=True)[1]  # of each outer domain
+            capacity = inner_domains * inner.constraint.max_skew
+            if capacity.min() < replicas // len(capacity):
                 return True
     return False
-
-
-def _with_constraints(workload: Workload, kept: tuple[TopologySpreadConstraint, ...]) -> PodSpec:
-    return msgspec.structs.replace(workload.spec, topology_spread_constraints=kept)
 
 
 def _is_stuck_in_replay(context: LintContext, workload: Workload, fits: int) -> bool:

@@ -69,17 +69,17 @@ def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         for i, claim in context.iter_claims(workload):
             path: Path = ("volumes", i)
+            if not workload.serving:
+                continue
             modes = claim.spec.access_modes
-            if workload.serving and modes and all(mode in SINGLE_NODE_MODES for mode in modes):
+            if modes and all(mode in SINGLE_NODE_MODES for mode in modes):
                 one = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
                 message = f"{workload.at_most} replicas share claim {claim.metadata.name}, which one {one} only can use"
                 yield workload.problem(path, message)
             volume = volumes.get(claim.spec.volume_name)
-            hard = any(
-                c.topology_key == ZONE and c.when_unsatisfiable == HARD
-                for c in workload.spec.topology_spread_constraints
-            )
-            if volume is not None and hard and workload.serving and _is_in_one_zone(volume):
+            constraints = workload.spec.topology_spread_constraints
+            hard_zone_spread = any(c.topology_key == ZONE and c.when_unsatisfiable == HARD for c in constraints)
+            if volume is not None and hard_zone_spread and _is_in_one_zone(volume):
                 message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread across zones"
                 yield workload.problem(path, message)
 
@@ -109,21 +109,25 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
     """Find workloads with a host port and more replicas, or rollout pods, than usable nodes."""
     facts = context.facts
     for workload in context.workloads:
-        taken = next(iter_host_ports(workload), None)
-        if taken is None or workload.kind not in SERVING:
+        host_port = next(iter_host_ports(workload), None)
+        if host_port is None or workload.kind not in SERVING:
             continue
         rows = facts.get_eligible_nodes(workload).nonzero()[0]
         surge, unavailable = workload.surge()
-        stuck = surge > 0 and not unavailable and workload.replicas == len(rows) and bool(workload.subject.document)
-        if len(rows) and (workload.at_most > len(rows) or stuck) and facts.is_full_after(workload, rows):
-            left = workload.at_most - len(rows)
-            what = f"{workload.at_most} replicas, but only {counted(len(rows), 'usable host')}, one replica each: "
-            what += f"{left} stay{'s' * (left == 1)} Pending"
-            rollout = (
-                f"all {counted(len(rows), 'usable host')} {agreeing(len(rows), 'has', 'have')} the port in use: "
-                "no room for a rollout's new pod"
+        must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
+        is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
+        excess = workload.at_most - len(rows)
+        if not len(rows) or (excess <= 0 and not is_rollout_stuck) or not facts.is_full_after(workload, rows):
+            continue
+        hosts = counted(len(rows), "usable host")
+        if is_rollout_stuck:
+            message = (
+                f"all {hosts} {agreeing(len(rows), 'has', 'have')} the port in use: no room for a rollout's new pod"
             )
-            yield workload.problem(taken[0], rollout if stuck else what)
+        else:
+            stay = agreeing(excess, "stays", "stay")
+            message = f"{workload.at_most} replicas, but only {hosts}, one replica each: {excess} {stay} Pending"
+        yield workload.problem(host_port[0], message)
 
 
 HP_HOSTPORT_OVER_NODES = Rule(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kschedctl.api.json_values import field_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -66,21 +67,23 @@ def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
     """Find unbound claims that cannot be bound to the volume they name or to any volume of their static class."""
     volumes = context.list_all_items(PersistentVolume)
     for subject, claim in context.list_linted(PersistentVolumeClaim) if volumes else ():
-        beside: list[PersistentVolume] = context.list_coexisting(subject, volumes)
+        coexisting: list[PersistentVolume] = context.list_coexisting(subject, volumes)
         if claim.status.phase == "Bound":
             continue
         if name := claim.spec.volume_name:
-            named = next((volume for volume in beside if volume.metadata.name == name), None)
-            if named is not None and (mismatch := _find_named_volume_mismatch(subject, claim, named)) is not None:
-                path, what = mismatch
-                yield subject.problem(path, f"volume {name} is never bound to it: {what}")
+            named = next((volume for volume in coexisting if volume.metadata.name == name), None)
+            mismatch = _find_named_volume_mismatch(subject, claim, named) if named is not None else None
+            if mismatch is not None:
+                yield subject.problem(mismatch.path, f"volume {name} is never bound to it: {mismatch.reason}")
             continue
-        wanted = claim.spec.storage_class_name
-        of_class = [volume for volume in beside if volume.spec.storage_class_name == wanted and _is_available(volume)]
-        mismatches = [_find_mismatch(claim, volume) for volume in of_class]
-        if mismatches and all(mismatches) and _is_static_class(context, subject, wanted) and mismatches[0] is not None:
-            path, what = mismatches[0]
-            message = f"none of the volumes of its class fits, as {of_class[0].metadata.name}: {what}"
+        class_name = claim.spec.storage_class_name
+        available = [v for v in coexisting if v.spec.storage_class_name == class_name and _is_available(v)]
+        mismatches = [_find_mismatch(claim, volume) for volume in available]
+        if not mismatches or mismatches[0] is None or not all(mismatches):
+            continue
+        if _is_static_class(context, subject, class_name):
+            path, reason = mismatches[0]
+            message = f"none of the volumes of its class fits, as {available[0].metadata.name}: {reason}"
             yield subject.problem(path, message)
 
 
@@ -96,6 +99,13 @@ VL_NEVER_BINDS = Rule(
 )
 
 
+class _Mismatch(NamedTuple):
+    """The field in which a claim does not match a volume."""
+
+    path: Path
+    reason: str
+
+
 def _is_available(volume: PersistentVolume) -> bool:
     """Return whether the volume is neither bound nor reserved."""
     return volume.spec.claim_ref is None and volume.status.phase in ("", "Available")
@@ -103,42 +113,38 @@ def _is_available(volume: PersistentVolume) -> bool:
 
 def _find_named_volume_mismatch(
     subject: Subject, claim: PersistentVolumeClaim, volume: PersistentVolume
-) -> tuple[Path, str] | None:
+) -> _Mismatch | None:
     """Return why a claim cannot be bound to the volume that it names, or None.
 
     Like upstream, this compares nothing else once the volume is reserved for the claim.
     """
     reserved = volume.spec.claim_ref
     if reserved is not None:
-        other = f"{reserved.namespace}/{reserved.name}"
-        mine = (subject.namespace or "default", subject.name)
-        return (
-            None
-            if (reserved.namespace or "default", reserved.name) == mine
-            else (_VOLUME_NAME, f"it is kept for {other}")
-        )
-    wanted = claim.spec.storage_class_name
-    if wanted is not None and wanted != volume.spec.storage_class_name:
-        named = f'"{volume.spec.storage_class_name}"'
-        return ("spec", "storageClassName"), f"storageClassName does not match, that of the volume is {named}"
+        if (reserved.namespace or "default", reserved.name) == (subject.namespace or "default", subject.name):
+            return None
+        return _Mismatch(("spec", "volumeName"), f"it is kept for {reserved.namespace}/{reserved.name}")
+    class_name = claim.spec.storage_class_name
+    if class_name is not None and class_name != volume.spec.storage_class_name:
+        reason = f'storageClassName does not match, that of the volume is "{volume.spec.storage_class_name}"'
+        return _Mismatch(("spec", "storageClassName"), reason)
     return _find_mismatch(claim, volume)
 
 
-_VOLUME_NAME = ("spec", "volumeName")
-
-
-def _find_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[Path, str] | None:
+def _find_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> _Mismatch | None:
     """Return the first field in which a claim does not match a volume, or None."""
-    asked = readable(claim.spec.resources.requests).get("storage")
+    request = readable(claim.spec.resources.requests).get("storage")
     capacity = readable(volume.spec.capacity).get("storage")
-    if asked is not None and capacity is not None and capacity < asked:
-        return ("spec", "resources", "requests", "storage"), f"requested PV is too small, it has {capacity}"
-    if (claim.spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
-        return ("spec", "volumeMode"), f"incompatible volumeMode, it is {volume.spec.volume_mode or 'Filesystem'}"
-    lacking = [mode for mode in claim.spec.access_modes if mode not in volume.spec.access_modes]
-    if lacking:
-        has = ", ".join(volume.spec.access_modes)
-        return ("spec", "accessModes"), f"incompatible accessMode, it has {has}, and not {', '.join(lacking)}"
+    if request is not None and capacity is not None and capacity < request:
+        reason = f"requested PV is too small, it has {capacity}"
+        return _Mismatch(("spec", "resources", "requests", "storage"), reason)
+    volume_mode = volume.spec.volume_mode or "Filesystem"
+    if (claim.spec.volume_mode or "Filesystem") != volume_mode:
+        return _Mismatch(("spec", "volumeMode"), f"incompatible volumeMode, it is {volume_mode}")
+    missing_modes = [mode for mode in claim.spec.access_modes if mode not in volume.spec.access_modes]
+    if missing_modes:
+        modes = ", ".join(volume.spec.access_modes)
+        reason = f"incompatible accessMode, it has {modes}, and not {', '.join(missing_modes)}"
+        return _Mismatch(("spec", "accessModes"), reason)
     return None
 
 
@@ -156,11 +162,14 @@ def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]
     """Find claims without a StorageClass if no class in the same folder is the default."""
     classes, volumes = context.list_linted(StorageClass), context.list_linted(PersistentVolume)
     for subject, claim in context.list_linted(PersistentVolumeClaim) if classes and context.cluster is None else ():
-        near = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
-        beside: list[StorageClass] = context.list_coexisting(subject, near)
-        named = claim.spec.storage_class_name is not None or claim.spec.volume_name
-        if beside and not named and not any(map(_is_default, beside)) and not context.list_coexisting(subject, volumes):
-            names = ", ".join(storage_class.metadata.name for storage_class in beside)
+        if claim.spec.storage_class_name is not None or claim.spec.volume_name:
+            continue
+        in_folder = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
+        coexisting: list[StorageClass] = context.list_coexisting(subject, in_folder)
+        if not coexisting or any(map(_is_default, coexisting)):
+            continue
+        if not context.list_coexisting(subject, volumes):
+            names = ", ".join(storage_class.metadata.name for storage_class in coexisting)
             message = f"it names no storageClassName, and none of the classes here is the default: {names}"
             yield subject.problem(("spec",), message)
 
