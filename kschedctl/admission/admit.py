@@ -206,8 +206,9 @@ class _AdmissionRun:
             raise NotAdmittedError(INVALID, f'{request.kind} "{request.name}" is invalid: {message}')
 
     def _check_pod_security(self) -> None:
-        """Check the Pod Security levels of the namespace. Raises NotAdmittedError for a pod that violates the
-        enforced one.
+        """Check the pod against the namespace's Pod Security levels.
+
+        Raises NotAdmittedError if it violates the enforced level.
         """
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}

@@ -61,8 +61,9 @@ def find_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutatin
 
 
 def _matches(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
-    """Return whether the criteria match the object, or may match it if labels are not known. No rules match any
-    object.
+    """Return whether the criteria match the object, or may match it if labels are not known.
+
+    Criteria without rules match any object.
     """
     rules = criteria.resource_rules
     return (

@@ -53,8 +53,9 @@ def get_enforced_standard(labels: Mapping[str, str]) -> Standard:
 
 
 def get_warn_standard(labels: Mapping[str, str]) -> Standard:
-    """Return the standard by which the API server warns; by default the enforced one. An invalid level warns of
-    nothing.
+    """Return the standard by which the API server warns; by default the enforced one.
+
+    An invalid level warns of nothing.
     """
     level, enforce = labels.get(f"{LABEL}warn"), labels.get(ENFORCE)
     if level is not None:

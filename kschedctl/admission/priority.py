@@ -56,8 +56,9 @@ def _set_group_priority(request: AdmissionRequest) -> None:
 
 
 def _find_class(request: AdmissionRequest) -> PriorityClass | None:
-    """Return the named PriorityClass, else the global default with the lowest value, or None. Raises
-    NotAdmittedError.
+    """Return the named PriorityClass, else the global default with the lowest value, or None.
+
+    Raises NotAdmittedError if the named class does not exist.
     """
     classes, name = request.cluster.priority_classes, request.spec.get("priorityClassName")
     if name:

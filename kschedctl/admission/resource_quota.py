@@ -40,8 +40,9 @@ DEADLINE_SCOPES = ("Terminating", "NotTerminating")
 
 
 def is_replayable(quota: ResourceQuota, *, in_full: bool) -> bool:
-    """Return whether a quota can be replayed: it has a status and, for pods not known ``in_full``, no deadline
-    scope.
+    """Return whether a quota can be replayed: it has a status and no scope that depends on unknown fields.
+
+    Scopes about deadlines can only be replayed for pods that are known ``in_full``.
     """
     names = (*quota.spec.scopes, *(term.scope_name for term in quota.spec.scope_selector.match_expressions))
     return bool(quota.status.hard) and (in_full or not any(name in DEADLINE_SCOPES for name in names))

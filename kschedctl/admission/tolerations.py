@@ -41,8 +41,9 @@ def add_default_tolerations(request: AdmissionRequest) -> None:
 
 
 def add_namespace_tolerations(request: AdmissionRequest) -> None:
-    """Run PodTolerationRestriction: add the namespace's tolerations and check its whitelist. Raises
-    NotAdmittedError.
+    """Run PodTolerationRestriction: add the namespace's tolerations and check its whitelist.
+
+    Raises NotAdmittedError.
     """
     if not request.is_pod:
         return
@@ -114,7 +115,7 @@ def merge_tolerations(first: Sequence[Writable], second: Sequence[Writable]) -> 
     result: list[Writable] = []
     all_tolerations = [*first, *second]
     for index, toleration in enumerate(all_tolerations):
-        if any(covers(kept, toleration) for kept in result):
+        if any(covers(previous, toleration) for previous in result):
             continue
         if any(
             drop_empty_fields(later) != drop_empty_fields(toleration) and covers(later, toleration)

@@ -82,23 +82,33 @@ class SelectingArguments(PluginArguments, frozen=True):
 
 
 class PriorityThreshold(Struct, frozen=True):
+    """The priority from which pods are protected, as a value or by a PriorityClass."""
+
     value: Int32 | None = None
     name: str = ""
 
 
 class ProtectedStorageClass(Struct, frozen=True):
+    """A storage class whose claims protect pods."""
+
     name: str = ""
 
 
 class PodsWithPVCConfig(Struct, frozen=True):
+    """The configuration of the protection PodsWithPVC."""
+
     protected_storage_classes: tuple[ProtectedStorageClass, ...] = ()
 
 
 class PodProtectionsConfig(Struct, frozen=True):
+    """The configuration of pod protections."""
+
     pods_with_pvc: PodsWithPVCConfig | None = msgspec.field(default=None, name="PodsWithPVC")
 
 
 class PodProtections(Struct, frozen=True):
+    """The pod protections that a policy enables and disables."""
+
     extra_enabled: tuple[str, ...] = ()
     default_disabled: tuple[str, ...] = ()
     config: PodProtectionsConfig | None = None
@@ -209,7 +219,7 @@ class RemovePodsViolatingNodeTaintsArgs(SelectingArguments, frozen=True):
 
 
 class RemovePodsViolatingInterPodAntiAffinityArgs(SelectingArguments, frozen=True):
-    pass
+    """The arguments of the plugin RemovePodsViolatingInterPodAntiAffinity."""
 
 
 class RemovePodsViolatingTopologySpreadConstraintArgs(SelectingArguments, frozen=True):
@@ -236,10 +246,14 @@ class RemoveDuplicatesArgs(PluginArguments, frozen=True):
 
 
 class EvictionLimitPerNode(Struct, frozen=True):
+    """The maximum number of evictions per node."""
+
     node: Unsigned | None = None
 
 
 class PrometheusQuery(Struct, frozen=True):
+    """A query for real usage."""
+
     query: str = ""
 
 
@@ -315,6 +329,8 @@ class HighNodeUtilizationArgs(UtilizationArguments, frozen=True):
 
 
 class OwnerKinds(Struct, frozen=True):
+    """Kinds of owners to include or to exclude."""
+
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
@@ -329,8 +345,9 @@ class PodConditionFilter(Struct, frozen=True):
 
     @property
     def is_replayable(self) -> bool:
-        """Return whether the filter only needs what is read of pods: the status of Ready, and other conditions
-        without times.
+        """Return whether the filter only needs what is read of pods.
+
+        That is the status of Ready, and other conditions without times.
         """
         if self.min_time_since_last_transition_seconds is not None:
             return False
@@ -424,12 +441,12 @@ def validate_include_exclude(field: str, selection: ChosenNamespaces | OwnerKind
 
 
 def validate_choices(
-    field: str, values: Collection[str], known: Collection[str], unique: bool = True
+    field: str, values: Collection[str], choices: Collection[str], unique: bool = True
 ) -> Iterator[ArgumentError]:
     """Yield the values that are not among the known ones or, with ``unique``, occur twice."""
     for value in values:
-        if value not in known:
-            yield ArgumentError(field, f'"{value}" is none of {", ".join(known)}')
+        if value not in choices:
+            yield ArgumentError(field, f'"{value}" is none of {", ".join(choices)}')
     if unique and len(set(values)) < len(values):
         yield ArgumentError(field, "names something twice")
 

@@ -63,7 +63,7 @@ def build_round(
     seen = evictions.seen
     fit, ended = NodeFit(seen), None
     if ended_evictions is not None:
-        seen.others, ended_evictions.seen.others = ended_evictions.seen, seen
+        seen.other_pods, ended_evictions.seen.other_pods = ended_evictions.seen, seen
         ended_fit = NodeFit(ended_evictions.seen, seen)
         ended_evictor = DefaultEvictor(evictor, ended_evictions.seen, ended_fit)
         ended = DeschedulingRound(ended_evictions.seen, ended_fit, ended_evictor, ended_evictions)

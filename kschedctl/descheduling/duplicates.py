@@ -77,7 +77,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
         """Return a mask (N,) of the nodes that may run these pods, for pods with a choice of nodes."""
         targets = np.zeros(len(self.view.nodes), np.bool_)
         for info_number in np.unique(self.seen.info[positions]).tolist():
-            permitted = self.here.fit.find_permitted_nodes(info_number) & self.seen.ready
+            permitted = self.current_round.fit.find_permitted_nodes(info_number) & self.seen.ready
             if np.count_nonzero(permitted) >= MIN_TARGET_NODES:
                 targets |= permitted
         return targets

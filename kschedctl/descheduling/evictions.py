@@ -57,8 +57,9 @@ class EvictionCounter:
         return EvictionCounter(seen, self.limits, carry_out, _nodes=self._nodes, _namespaces=self._namespaces)
 
     def evict(self, position: Position, plugin: str) -> EvictionResult:
-        """Evict a pod if limits and API server allow it. A pod that is evicted already is counted again, as
-        upstream.
+        """Evict a pod if the limits and the API server allow it.
+
+        Like upstream, a pod that is evicted already is counted again.
         """
         row = int(self.seen.view.node[position])
         namespace = self.seen.infos[self.seen.info[position]].namespace

@@ -35,6 +35,7 @@ class DefaultEvictor:
         self._threshold = self._find_priority_threshold()
         self._labels = _parse_selector(arguments.label_selector)
         self.reasons = [", ".join(self._iter_reasons(number, info.pod)) for number, info in enumerate(seen.infos)]
+        """(T,): why pods of each info are protected; empty if nothing protects them."""
 
     def _find_priority_threshold(self) -> int:
         """Return the priority from which pods are protected. Raises InputError."""
@@ -145,7 +146,7 @@ class DefaultEvictor:
             return np.zeros(len(seen.view.pods), np.bool_)
         start: Rows = seen.view.pods.start
         is_young: Bools = (start == NO_TIME) | (seen.now - start < seconds * 10**6)
-        return is_young & ~seen.came & ~self._requests_eviction
+        return is_young & ~seen.moved & ~self._requests_eviction
 
     @cached_property
     def _has_too_few_replicas(self) -> Bools:

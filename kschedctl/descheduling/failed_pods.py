@@ -46,13 +46,11 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     @property
     def _has_reason(self) -> Bools:
-        """Return a mask (P,) of the pods that have one of the reasons, themselves or in a container, if reasons are
-        given.
-        """
+        """Return a mask (P,) of the pods that have one of the given reasons, themselves or in a container."""
         reasons = self.arguments.reasons
         if not reasons:
-            return np.ones(len(self.seen.came), np.bool_)
-        own = self.seen.select_infos(lambda pod: bool(pod.status.reason) and pod.status.reason in reasons)
+            return np.ones(len(self.seen.moved), np.bool_)
+        has_pod_reason = self.seen.select_infos(lambda pod: bool(pod.status.reason) and pod.status.reason in reasons)
         of_containers = self.seen.measure_containers(
             lambda told: any(
                 part is not None and part.reason and part.reason in reasons
@@ -60,14 +58,14 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
                 for part in (state.waiting, state.terminated)
             )
         )
-        return own[self.seen.info] | of_containers.astype(np.bool_)
+        return has_pod_reason[self.seen.info] | of_containers.astype(np.bool_)
 
     @property
     def _has_exit_code(self) -> Bools:
         """Return a mask (P,) of the pods with a container that ended with one of the exit codes, if these are given."""
         codes = self.arguments.exit_codes
         if not codes:
-            return np.ones(len(self.seen.came), np.bool_)
+            return np.ones(len(self.seen.moved), np.bool_)
         ends = self.seen.measure_containers(
             lambda told: any(
                 state.terminated and state.terminated.exit_code in codes for state in self._iter_states(told)

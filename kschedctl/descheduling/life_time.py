@@ -53,12 +53,10 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _is_in_states(self) -> Bools:
-        """Return a mask (P,) of the pods that are in one of the states, themselves or in a container, if states are
-        given.
-        """
+        """Return a mask (P,) of the pods that are in one of the given states, themselves or in a container."""
         states = self.arguments.states
         if not states:
-            return np.ones(len(self.seen.came), np.bool_)
+            return np.ones(len(self.seen.moved), np.bool_)
         return find_pods_in_states(self.seen, states, self._has_container_state, reasons=True)
 
     def _has_container_state(self, containers: NotableContainers) -> bool:
@@ -73,7 +71,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         """Return a mask (P,) of the pods with a container that ended with one of the exit codes, if these are given."""
         codes, init = self.arguments.exit_codes, self.arguments.including_init_containers
         if not codes:
-            return np.ones(len(self.seen.came), np.bool_)
+            return np.ones(len(self.seen.moved), np.bool_)
         ends = self.seen.measure_containers(
             lambda told: any(s.state.terminated and s.state.terminated.exit_code in codes for s in told.select(init))
         )
@@ -81,14 +79,12 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _has_condition(self) -> Bools:
-        """Return a mask (P,) of the pods with a condition that matches a filter, if there are filters. Moved pods
-        are ready.
-        """
+        """Return a mask (P,) of the pods with a condition that matches a filter. Pods that were moved are ready."""
         filters = self.arguments.conditions
         if not filters:
-            return np.ones(len(self.seen.came), np.bool_)
+            return np.ones(len(self.seen.moved), np.bool_)
         holds = self.seen.select_infos(lambda pod: any(f.matches(c) for f in filters for c in pod.status.conditions))
-        return np.where(self.seen.came, any(f.matches(READY) for f in filters), holds[self.seen.info])
+        return np.where(self.seen.moved, any(f.matches(READY) for f in filters), holds[self.seen.info])
 
     def _has_selected_owner(self, pod: Pod) -> bool:
         """Return whether the pod's owners are included, or not excluded."""

@@ -15,19 +15,27 @@ KUBERNETES_METRICS, PROMETHEUS = "KubernetesMetrics", "Prometheus"
 
 
 class MetricsCollector(Struct, frozen=True):
+    """The deprecated collector of usage from the metrics server."""
+
     enabled: bool = False
 
 
 class SecretOfToken(Struct, frozen=True):
+    """The Secret that holds a token."""
+
     namespace: str = ""
     name: str = ""
 
 
 class AuthToken(Struct, frozen=True):
+    """The token for a Prometheus server."""
+
     secret_reference: SecretOfToken | None = None
 
 
 class PrometheusServer(Struct, frozen=True):
+    """A Prometheus server."""
+
     url: str = ""
     auth_token: AuthToken | None = None
 
@@ -44,6 +52,8 @@ class PrometheusServer(Struct, frozen=True):
 
 
 class MetricsProvider(Struct, frozen=True):
+    """A source of real usage."""
+
     source: str = ""
     prometheus: PrometheusServer | None = None
 

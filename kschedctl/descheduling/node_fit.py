@@ -18,15 +18,15 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
 
 
 class NodeFit:
     """Answers whether pods of a round fit on nodes; no pod moves meanwhile."""
 
-    def __init__(self, seen: SeenPods, there: SeenPods | None = None) -> None:
+    def __init__(self, seen: SeenPods, placed: SeenPods | None = None) -> None:
         self._seen, self._view = seen, seen.view
-        self._there = there or seen
+        self._placed = placed or seen
         self._elsewhere: dict[int, Bools] = {}
         self._allowed: dict[int, Bools] = {}
 
@@ -53,13 +53,13 @@ class NodeFit:
         """Return a mask (N,) of the nodes that node selector and required node affinity of an info allow."""
         if info_number not in self._allowed:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
-            self._allowed[info_number] = allowed(self._view.nodes, required)
+            self._allowed[info_number] = match_required_affinity(self._view.nodes, required)
         return self._allowed[info_number]
 
     def find_permitted_nodes(self, info_number: int) -> Bools:
         """Return a mask (N,) of these nodes whose repelling taints the info's pods tolerate."""
         tolerations = self._seen.infos[info_number].spec.tolerations
-        return self.find_affinity_nodes(info_number) & tolerated(
+        return self.find_affinity_nodes(info_number) & find_tolerated(
             self._view.nodes, tolerations, comparison_operators=True
         )
 
@@ -89,7 +89,7 @@ class NodeFit:
 
     def _has_room(self, info_number: int) -> Bools:
         """Return a mask (N,) of the nodes with enough free resources for an info's requests."""
-        columns, requests = self._there.view.resources, self._seen.infos[info_number].requests
+        columns, requests = self._placed.view.resources, self._seen.infos[info_number].requests
         if any(name not in columns for name in requests):
             return np.zeros(len(self._view.nodes), np.bool_)
         room = (np.array([*requests.values()]) <= self._free[:, [columns[name] for name in requests]]).all(axis=1)
@@ -98,17 +98,15 @@ class NodeFit:
     @cached_property
     def _free(self) -> Counts:
         """Return the free resources of each node."""
-        return self._there.view.allocatable - self._there.view.requested
+        return self._placed.view.allocatable - self._placed.view.requested
 
     def _count_repelling(self, info_number: int) -> list[tuple[Bools, Counts]]:
-        """Return for each anti-affinity term the nodes with its label and how many pods of each the term matches,
-        all (N,).
-        """
+        """Return, for each anti-affinity term, nodes with its label (N,) and pods that it matches on each (N,)."""
         pod, nodes = self._seen.infos[info_number].pod, self._view.nodes
         return [
             (
                 nodes.label(term.topology_key).present,
-                self._there.view.count_by_node(match_infos(self._there, term, pod, selector)),
+                self._placed.view.count_by_node(match_infos(self._placed, term, pod, selector)),
             )
             for term, selector in _parse_terms(pod)
         ]

@@ -34,9 +34,9 @@ class DeschedulerPlugin(ABC, Generic[A]):
 
     name: str
 
-    def __init__(self, arguments: A, here: DeschedulingRound) -> None:
-        self.arguments, self.here = arguments, here
-        self.seen, self.view = here.seen, here.seen.view
+    def __init__(self, arguments: A, current_round: DeschedulingRound) -> None:
+        self.arguments, self.current_round = arguments, current_round
+        self.seen, self.view = current_round.seen, current_round.seen.view
 
     @abstractmethod
     def run(self) -> None:
@@ -44,20 +44,20 @@ class DeschedulerPlugin(ABC, Generic[A]):
 
     def evict(self, position: int) -> EvictionResult:
         """Request the eviction of a pod."""
-        return self.here.evictions.evict(Position(position), self.name)
+        return self.current_round.evictions.evict(Position(position), self.name)
 
     def find_evictable(self, selected: Bools, *, pre_eviction: bool = True) -> Rows:
         """Return the positions of evictable pods of the ``selected`` infos (T,) on nodes that plugins look at, by node.
 
         With ``pre_eviction``, PreEvictionFilter is applied at once, which is otherwise done right before an eviction.
         """
-        is_chosen = self.here.evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]
+        is_chosen = self.current_round.evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]
         positions = self.seen.sort_by_node(is_chosen)
-        return positions[self.here.evictor.passes_pre_eviction(positions)] if pre_eviction else positions
+        return positions[self.current_round.evictor.passes_pre_eviction(positions)] if pre_eviction else positions
 
     def with_ended_pods(self) -> list[Self]:
         """Return this plugin, and the same plugin for pods that have ended, if there are any."""
-        return [self, type(self)(self.arguments, self.here.ended)] if self.here.ended else [self]
+        return [self, type(self)(self.arguments, self.current_round.ended)] if self.current_round.ended else [self]
 
     def evict_node_by_node(self, positions: Iterable[int]) -> None:
         """Evict pods sorted by node: on each node up to its limit, and none after the total limit is reached."""

@@ -56,16 +56,22 @@ PLUGINS: Mapping[str, KnownPlugin] = {
 
 
 class _PluginConfig(Struct, frozen=True):
+    """The arguments of one plugin in a policy document."""
+
     name: str = ""
     args: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 class _PluginSet(Struct, frozen=True):
+    """The enabled and disabled plugins of an extension point."""
+
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
 
 
 class _Plugins(Struct, frozen=True):
+    """The plugins of a profile by extension point."""
+
     presort: _PluginSet = _PluginSet()
     sort: _PluginSet = _PluginSet()
     deschedule: _PluginSet = _PluginSet()
@@ -75,12 +81,16 @@ class _Plugins(Struct, frozen=True):
 
 
 class _Profile(Struct, frozen=True):
+    """A profile in a policy document."""
+
     name: str = ""
     plugin_config: tuple[_PluginConfig, ...] = ()
     plugins: _Plugins = _Plugins()
 
 
 class _Document(Struct, frozen=True):
+    """A DeschedulerPolicy document."""
+
     api_version: str = ""
     kind: str = ""
     profiles: tuple[_Profile, ...] = ()
@@ -134,9 +144,7 @@ class DeschedulerPolicy(NamedTuple):
     """How many seconds pods have to terminate; None for their own grace period."""
 
     def iter_runs(self) -> Iterator[tuple[int, PluginRun]]:
-        """Yield the plugins of a round in their order, with the index of their profile: first deschedule, then
-        balance.
-        """
+        """Yield the plugins of a round with the index of their profile: first deschedule, then balance."""
         yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.deschedule)
         yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.balance)
 

@@ -28,18 +28,18 @@ QUALITIES = (QualityOfService.BEST_EFFORT, QualityOfService.BURSTABLE, QualityOf
 
 
 class SeenPods:
-    """The pods and nodes of a cluster in one round.
+    """The pods and nodes of a cluster in one round."""
 
-    ``now`` is the time in microseconds since 1970. ``came`` (P,) marks pods that were moved in earlier rounds, which
-    count as new. ``evicted`` (P,) marks pods that this round has evicted. ``others`` has the rest of the cluster's
-    pods, such as those that have ended.
-    """
-
-    def __init__(self, view: Fork, now: int, came: Bools | None = None, nodes: Selector = EVERYTHING) -> None:
-        self.view, self.now = view, now
-        self.came = np.zeros(len(view.pods), np.bool_) if came is None else came
+    def __init__(self, view: Fork, now: int, moved: Bools | None = None, nodes: Selector = EVERYTHING) -> None:
+        self.view = view
+        self.now = now
+        """The time in microseconds since 1970."""
+        self.moved = np.zeros(len(view.pods), np.bool_) if moved is None else moved
+        """(P,): pods that earlier rounds moved, which count as new."""
         self.evicted = np.zeros(len(view.pods), np.bool_)
-        self.others: SeenPods | None = None
+        """(P,): pods that this round has evicted."""
+        self.other_pods: SeenPods | None = None
+        """The rest of the cluster's pods, such as those that have ended."""
         self.ready = self.find_ready_nodes(nodes)
 
     def find_ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
@@ -79,7 +79,7 @@ class SeenPods:
         """Return a measure of each pod's container states, (P,). Pods that were moved have new containers."""
         column = self.view.pods.objects.table.columns.containers
         values = np.array([measure(NotableContainers.from_text(text)) for text in column.values], np.int64)
-        return np.where(self.came, measure(NotableContainers()), values[column.codes][self.view.pods.objects.rows])
+        return np.where(self.moved, measure(NotableContainers()), values[column.codes][self.view.pods.objects.rows])
 
     def match_infos(self, namespaces: ChosenNamespaces | None, labels: LabelSelector | None) -> Bools:
         """Return a mask (T,) of the infos of pods in these namespaces that match the label selector."""
@@ -120,14 +120,15 @@ class SeenPods:
     def created(self) -> Rows:
         """Return the creation time of each pod in microseconds since 1970, (P,). Raises InputError."""
         created = self.view.pods.created
-        return np.where(self.came, self.now, np.where(created == NO_TIME, LONG_AGO, created))
+        return np.where(self.moved, self.now, np.where(created == NO_TIME, LONG_AGO, created))
 
     @cached_property
     def count_siblings(self) -> Rows:
-        """Return how many pods the owner of each info's pods has, (T,); the maximum for pods without exactly one
-        owner.
+        """Return how many pods the owner of each info's pods has, (T,).
+
+        Pods without exactly one owner get the maximum.
         """
-        counts = self._pods_per_owner + (self.others._pods_per_owner if self.others else Counter())
+        counts = self._pods_per_owner + (self.other_pods._pods_per_owner if self.other_pods else Counter())
         owners = [_owner_key(info.pod) for info in self.infos]
         return np.array([np.iinfo(np.int64).max if owner is None else counts[owner] for owner in owners], np.int64)
 

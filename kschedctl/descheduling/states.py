@@ -27,5 +27,5 @@ def find_pods_in_states(
     has_pod_state = seen.select_infos(
         lambda pod: pod.status.phase in states or (reasons and pod.status.reason in states)
     )
-    of_pod = np.where(seen.came, RUNNING in states, has_pod_state[seen.info])
+    of_pod = np.where(seen.moved, RUNNING in states, has_pod_state[seen.info])
     return of_pod | seen.measure_containers(has_state).astype(np.bool_)

@@ -17,7 +17,7 @@ from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod, SelectorRequirement, TopologySpreadConstraint
 from kschedctl.descheduling.arguments import RemovePodsViolatingTopologySpreadConstraintArgs
 from kschedctl.descheduling.plugin import DeschedulerPlugin
-from kschedctl.snapshot.node_masks import tolerated
+from kschedctl.snapshot.node_masks import find_tolerated
 
 HONOR, IGNORE = "Honor", "Ignore"
 DEFAULT_CONSTRAINTS = ("DoNotSchedule",)
@@ -58,7 +58,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
     def _evict_all(self, leaving: Iterable[int]) -> None:
         """Evict the pods that leave, node by node."""
         pods = self.seen.sort_by_node(np.isin(np.arange(len(self.view.pods)), list(leaving)))
-        self.evict_node_by_node(pods[self.here.evictor.passes_pre_eviction(pods)].tolist())
+        self.evict_node_by_node(pods[self.current_round.evictor.passes_pre_eviction(pods)].tolist())
 
     def _find_domains(self, rule: SpreadRule) -> Rows:
         """Return the codes of the domains of a rule's eligible nodes."""
@@ -92,9 +92,9 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         matching = self.view.pods.matching(selector, frozenset((pod.metadata.namespace,)))
         eligible = self.seen.ready.copy()
         if (constraint.node_affinity_policy or HONOR) == HONOR:
-            eligible &= self.here.fit.find_affinity_nodes(info_number)
+            eligible &= self.current_round.fit.find_affinity_nodes(info_number)
         if (constraint.node_taints_policy or IGNORE) == HONOR:
-            eligible &= tolerated(self.view.nodes, pod.spec.tolerations, comparison_operators=True)
+            eligible &= find_tolerated(self.view.nodes, pod.spec.tolerations, comparison_operators=True)
         return SpreadRule(constraint.max_skew, constraint.topology_key, matching, eligible)
 
 
@@ -165,5 +165,5 @@ class _Balancing:
 
     def _fits_below(self, positions: Sequence[int]) -> dict[int, bool]:
         """Return whether each pod fits on another node of a small domain."""
-        fits = self.plugin.here.fit.fits_elsewhere(np.array(positions, np.int64), self.below)
+        fits = self.plugin.current_round.fit.fits_elsewhere(np.array(positions, np.int64), self.below)
         return dict(zip(positions, fits.tolist(), strict=True))

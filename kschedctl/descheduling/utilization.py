@@ -58,7 +58,7 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @abstractmethod
     def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        """Split the nodes, and return up to which percentages fuller nodes may be used."""
+        """Return the two groups of nodes, and up to which percentages fuller nodes may be used."""
 
     @abstractmethod
     def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
@@ -124,8 +124,9 @@ class _Utilization(DeschedulerPlugin[U]):
     # -- evictions ---------------------------------------------------------------------------------------------------
 
     def _evict_from_node(self, row: int, limits: Counts, room: Counts, destinations: Bools) -> EvictionResult | None:
-        """Evict from a node while it gives away pods and the destinations have ``room``. Return the limit that ended
-        it.
+        """Evict pods from a node while it gives them away and the destinations have ``room`` for them.
+
+        Return the limit that ended it, or None.
         """
         usage, evicted_count = self.usage[row], 0
         for position in self._removable_by_row.get(row, ()):
@@ -171,7 +172,7 @@ class _Utilization(DeschedulerPlugin[U]):
         if excluded is not None and pod.metadata.namespace in excluded.exclude:
             return False
         return self._tolerates_destination(pod, destinations) and bool(
-            self.here.evictor.passes_pre_eviction(np.array([position]))[0]
+            self.current_round.evictor.passes_pre_eviction(np.array([position]))[0]
         )
 
     def _tolerates_destination(self, pod: Pod, destinations: Bools) -> bool:
@@ -198,6 +199,7 @@ class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
     name = "LowNodeUtilization"
 
     def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
+        """Return underutilized and overutilized nodes, and the upper thresholds."""
         lowest, highest = self._find_thresholds()
         low = self.seen.ready & ~self.view.nodes.unschedulable & ~self._exceeds(lowest)
         return NodeSplit(low, self.seen.ready & ~low & self._exceeds(highest)), highest
@@ -225,16 +227,20 @@ class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
         return averages
 
     def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
+        """Return overutilized nodes as sources and underutilized nodes as destinations."""
         return split.others, split.low
 
     def _sort_sources(self, sources: Bools) -> Sequence[int]:
+        """Return the source nodes, fullest first."""
         return self._sort_by_usage(sources, fullest_first=True)
 
-    def _continues(self, usage: Counts, capped: Counts) -> bool:
-        return bool((usage > capped).any())
+    def _continues(self, usage: Counts, limits: Counts) -> bool:
+        """Return whether the node is still overutilized."""
+        return bool((usage > limits).any())
 
     @property
     def _max_evictions_per_node(self) -> int | None:
+        """Return the configured limit."""
         limits = self.arguments.eviction_limits
         return limits.node if limits else None
 
@@ -245,21 +251,26 @@ class HighNodeUtilization(_Utilization[HighNodeUtilizationArgs]):
     name = "HighNodeUtilization"
 
     def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
+        """Return underutilized nodes and the other schedulable nodes, which may be filled."""
         low = self.seen.ready & ~self._exceeds(self.arguments.thresholds)
-        others = self.seen.ready & ~low & ~self.view.nodes.unschedulable
-        return NodeSplit(low, others), dict.fromkeys(self.arguments.thresholds, FULL)
+        other_nodes = self.seen.ready & ~low & ~self.view.nodes.unschedulable
+        return NodeSplit(low, other_nodes), dict.fromkeys(self.arguments.thresholds, FULL)
 
     def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
+        """Return underutilized nodes as sources and the others as destinations."""
         return split.low, split.others
 
     def _sort_sources(self, sources: Bools) -> Sequence[int]:
+        """Return the source nodes, emptiest first."""
         return self._sort_by_usage(sources, fullest_first=False)
 
-    def _continues(self, usage: Counts, capped: Counts) -> bool:
+    def _continues(self, usage: Counts, limits: Counts) -> bool:
+        """Return True, as nodes are emptied completely."""
         return True
 
     @property
     def _selected(self) -> Bools:
+        """Return a mask (T,) of the infos that request a resource with a threshold, if the mode asks for that."""
         if ONLY_THRESHOLDING not in self.arguments.eviction_modes:
             return super()._selected
         return self.seen.select_infos(self._requests_threshold_resource)

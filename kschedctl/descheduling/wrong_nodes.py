@@ -78,12 +78,12 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         selected = has_affinity & self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable(selected)
         positions = positions[violates(positions)]
-        self.evict_node_by_node(positions[self.here.fit.fits_anywhere(positions, self.seen.ready)].tolist())
+        self.evict_node_by_node(positions[self.current_round.fit.fits_anywhere(positions, self.seen.ready)].tolist())
 
     def _violates_required(self, positions: Rows) -> Bools:
         """Return which of the pods are on a node that their required affinity excludes."""
         info_numbers, rows, pair_index = self.distinct_pairs(positions)
-        fit = self.here.fit
+        fit = self.current_round.fit
         violates = [
             not fit.find_affinity_nodes(number)[row]
             for number, row in zip(info_numbers.tolist(), rows.tolist(), strict=True)

@@ -140,8 +140,9 @@ def _deny_missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:
 def _deny_template(
     template: written.Template, path: Path, obj: Struct, kind: str, cluster: Cluster, *, is_valid: bool
 ) -> Iterator[Denial]:
-    """Yield denials of a template's pods: by admission for a bare pod, by validation for the pods of a valid
-    workload.
+    """Yield denials of a template's pods.
+
+    Bare pods are denied by admission; pods of a valid workload are denied by validation.
     """
     meta = obj.metadata  # type: ignore[attr-defined]
     if kind == "Pod":

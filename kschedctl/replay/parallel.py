@@ -38,6 +38,7 @@ class NoProgress:
     """A progress that shows nothing."""
 
     def begin(self, title: str, total: int) -> Callable[[int], None]:
+        """Return a function that does nothing."""
         return lambda done: None
 
 

@@ -39,9 +39,9 @@ class Pools(NamedTuple):
         if not pool:
             return np.ones(len(self.code), np.bool_)
         if pool not in self.names:
-            known = ", ".join(sorted(filter(None, self.names)))
+            pool_names = ", ".join(sorted(filter(None, self.names)))
             raise UsageError(
-                f'pool "{pool}" not found', hint=f"there are: {known}" if known else "no node is in a pool"
+                f'pool "{pool}" not found', hint=f"there are: {pool_names}" if pool_names else "no node is in a pool"
             )
         members: Bools = self.code == self.names.index(pool)
         return members
@@ -132,4 +132,7 @@ def _requested_percentages(pools: Pools, view: Fork, nodes: Bools, resource: str
     column = view.resources[resource]
     offered = _sum_by_pool(pools, np.where(nodes, view.allocatable[:, column], 0)).tolist()
     requested = _sum_by_pool(pools, np.where(nodes, view.requested[:, column], 0)).tolist()
-    return [100 * asked / there if there else None for asked, there in zip(requested, offered, strict=True)]
+    return [
+        100 * requested_amount / offered_amount if offered_amount else None
+        for requested_amount, offered_amount in zip(requested, offered, strict=True)
+    ]

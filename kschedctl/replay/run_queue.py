@@ -82,6 +82,8 @@ def _report_cycle(loop: QueueReplay, record: CycleRecord) -> reports.QueueCycle:
 
 
 class _GroupFields(TypedDict, total=False):
+    """The fields of a QueueCycle that are about a pod group."""
+
     group: str
     order: tuple[str, ...]
     status: reports.GroupStatus

@@ -93,8 +93,8 @@ def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[Unkno
     """Return the unknown kinds of several answers, each once, with the most important part that it could change."""
     kinds: dict[str, UnknownKind] = {}
     for unknown in (unknown for unknowns in answers for unknown in unknowns):
-        known = kinds.get(unknown.kind)
-        if known is None or IMPORTANCE[unknown.affects] > IMPORTANCE[known.affects]:
+        previous = kinds.get(unknown.kind)
+        if previous is None or IMPORTANCE[unknown.affects] > IMPORTANCE[previous.affects]:
             kinds[unknown.kind] = unknown
     return tuple(kinds.values())
 
@@ -103,9 +103,7 @@ SEARCH_UNFINISHED = "of node {} were not searched to the end ({:,} steps)"
 
 
 def find_cycle_unknowns(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
-    """Yield what is uncertain in one cycle: extenders that were not asked, nominations, and unfinished device
-    searches.
-    """
+    """Yield what is uncertain in one cycle: unasked extenders, nominations, and unfinished device searches."""
     yield from cycle.consultation.unknown
     yield from unsure_nominations.find_cycle_doubts(cycle, framework.unasked())
     verdict = cycle.filter.verdicts.get(DynamicResources.name)

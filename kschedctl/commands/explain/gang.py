@@ -106,7 +106,7 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     key = next(iter(find_gangs(pod)), None)
     if key is None:
         return None
-    if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
+    if scheduler.view.pods.find_position(pod.key) is None:  # a manifest that is asked about
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}))
     any_framework = framework or scheduler.framework(next(iter(scheduler.configuration.profiles)))
     assert any_framework is not None

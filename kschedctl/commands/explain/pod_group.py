@@ -91,7 +91,7 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
 
 def add_pod_to_cluster(scheduler: Scheduler, pod: Pod) -> Scheduler:
     """Return a scheduler whose cluster contains the pod, which may be a manifest."""
-    if scheduler.view.pods.position(pod.key) is not None:
+    if scheduler.view.pods.find_position(pod.key) is not None:
         return scheduler
     return Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
 
@@ -371,7 +371,7 @@ class _TriedTree:
 
     def _is_placed_in_order(self, order: GroupTree) -> bool:
         """Return whether the pod gets a node if the groups are tried in this order."""
-        position = self.scheduler.view.pods.position(self.pod.key)
+        position = self.scheduler.view.pods.find_position(self.pod.key)
         results = place_tree(self._build_cycle(order), workload_aware=False).values()
         return any(
             member.placed and member.position == position

@@ -75,7 +75,7 @@ class ClusterFacts:
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
-            self._masks[key] = node_masks.allowed(self.view.nodes, compile_required_node_affinity(spec))
+            self._masks[key] = node_masks.match_required_affinity(self.view.nodes, compile_required_node_affinity(spec))
         return self._masks[key]
 
     def get_tolerated_nodes(self, workload: Workload) -> Bools:
@@ -84,7 +84,7 @@ class ClusterFacts:
         if key not in self._masks:
             nodes, tolerations = self.view.nodes, workload.spec.tolerations
             cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
-            self._masks[key] = node_masks.tolerated(nodes, tolerations) & (cordon | ~nodes.unschedulable)
+            self._masks[key] = node_masks.find_tolerated(nodes, tolerations) & (cordon | ~nodes.unschedulable)
         return self._masks[key]
 
     def get_eligible_nodes(self, workload: Workload) -> Bools:
@@ -139,30 +139,32 @@ class ClusterFacts:
     @cached_property
     def free_amounts(self) -> Amounts:
         """Return (N, R) what is free on each node."""
-        left: Amounts = self.view.allocatable - self.view.requested
-        return left
+        free: Amounts = self.view.allocatable - self.view.requested
+        return free
 
     def get_requests(self, workload: Workload) -> Amounts:
         """Return (R,) what one pod of the workload requests, with 1 in the column of pods."""
         if workload not in self._requests:
             amounts = self._build_pod_info(workload, self.view).requests
-            known = {name: amount for name, amount in amounts.items() if name in self.view.resources}
-            wanted = self.view.matrix([known])[0]
-            wanted[self.view.resources["pods"]] = 1
-            missing = [
-                n for n, amount in amounts.items() if amount and n not in self.offered_resources and is_counted(n)
+            with_column = {name: amount for name, amount in amounts.items() if name in self.view.resources}
+            requests = self.view.matrix([with_column])[0]
+            requests[self.view.resources["pods"]] = 1
+            unoffered = [
+                name
+                for name, amount in amounts.items()
+                if amount and name not in self.offered_resources and is_counted(name)
             ]
-            self._requests[workload] = wanted, sorted(missing)
+            self._requests[workload] = requests, sorted(unoffered)
         return self._requests[workload][0]
 
     def get_nodes_with_room(self, workload: Workload) -> Bools:
         """Return the nodes with room for the requests of one pod of the workload."""
-        wanted = self.get_requests(workload)
+        requests = self.get_requests(workload)
         if self.list_unoffered_resources(workload):
             return np.zeros(len(self), np.bool_)
-        key = b"room" + wanted.tobytes()
+        key = b"room" + requests.tobytes()
         if key not in self._masks:
-            self._masks[key] = has_room(self.free_amounts, wanted)
+            self._masks[key] = has_room(self.free_amounts, requests)
         return self._masks[key]
 
     def list_unoffered_resources(self, workload: Workload) -> list[str]:
@@ -178,9 +180,9 @@ class ClusterFacts:
         Returns None if no profile does, or if missing data could make nodes feasible, so that nothing can be claimed.
         """
         framework, unknown = self.scheduler.framework_for(self._build_pod_info(workload, self.view), self.view)
-        return (
-            None if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown) else framework
-        )
+        if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown):
+            return None
+        return framework
 
     def replay(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
         """Run a scheduling cycle for one pod of the workload, or return None if no profile schedules it."""
@@ -202,10 +204,10 @@ class ClusterFacts:
         if cycle is None or cycle.error is not None or len(cycle.feasible):
             return False
         names = {plugin.name for plugin in plugins}
-        by_these = np.zeros(len(self), np.bool_)
+        rejected = np.zeros(len(self), np.bool_)
         for name in names & cycle.filter.verdicts.keys():
-            by_these |= cycle.filter.verdicts[name].rejected
-        return cycle.pre_filter.plugin in names or bool(by_these.all())
+            rejected |= cycle.filter.verdicts[name].rejected
+        return cycle.pre_filter.plugin in names or bool(rejected.all())
 
     def lacks_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
         """Return whether no node has the devices that the workload's claims ask for, if all devices were free.
@@ -221,7 +223,7 @@ class ClusterFacts:
         cluster = replace(self.cluster, pods=NO_PODS, resource_claims=claims)
         references = tuple(PodResourceClaim(name, name) for name in sorted(specs))
         spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
-        view = Fork.of(cluster, self.view.settings)
+        view = Fork.from_cluster(cluster, self.view.settings)
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
         cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
@@ -270,7 +272,7 @@ class ClusterFacts:
         name = f"{pod.metadata.name}-lint"
         pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
         cluster = bare.cluster.with_objects({"Pod": [pod]})
-        view = Fork.of(cluster, bare.view.settings).fork()
+        view = Fork.from_cluster(cluster, bare.view.settings).fork()
         position = view.pods.index[pod.key]
         return view, [position, *view.clone(position, max(count - 1, 0))][:count]
 
@@ -310,13 +312,13 @@ def place_now(facts: ClusterFacts, wanted: Mapping[Workload, int]) -> dict[Workl
     Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload.
     Workloads without a profile, or whose placement depends on missing data, are not in the result.
     """
-    asked = [workload for workload in wanted if facts.find_framework(workload) is not None]
-    if not asked:
+    workloads = [workload for workload in wanted if facts.find_framework(workload) is not None]
+    if not workloads:
         return {}
-    pods = [_build_pod(workload, number) for number, workload in enumerate(asked)]
+    pods = [_build_pod(workload, number) for number, workload in enumerate(workloads)]
     scheduler = Scheduler(facts.cluster.with_objects({"Pod": pods}))
     keys = [pod.key for pod in pods]
-    return {w: _place(scheduler, key, min(wanted[w], MAX_PLACED)) for w, key in zip(asked, keys, strict=True)}
+    return {w: _place(scheduler, key, min(wanted[w], MAX_PLACED)) for w, key in zip(workloads, keys, strict=True)}
 
 
 def _build_pod(workload: Workload, number: int) -> Pod:
@@ -355,8 +357,9 @@ def _describe_shortage(cycle: Cycle) -> str:
     verdicts = cycle.filter.verdicts
     if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
         return ""
-    near = verdicts[NodeResourcesFit.name].rejected & cycle.considered
+    only_requests = verdicts[NodeResourcesFit.name].rejected & cycle.considered
     for name, verdict in verdicts.items():
-        near = near if name == NodeResourcesFit.name else near & ~verdict.rejected
-    counts = cycle.filter.reason_counts(near).most_common()
+        if name != NodeResourcesFit.name:
+            only_requests &= ~verdict.rejected
+    counts = cycle.filter.reason_counts(only_requests).most_common()
     return ", ".join(f"{nodes:,} {reason}" for reason, nodes in counts)

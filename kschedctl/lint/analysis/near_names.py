@@ -39,31 +39,36 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
     Words of fewer than ``min_length`` letters do not count as misspelt.
     """
     letters = set(written.lower())
-    near = [
-        (_count_slips(written, name, min_length), name)
-        for name in known_names
-        if abs(len(written) - len(name)) <= _MAX_SLIPS and len(letters ^ set(name.lower())) <= 2 * _MAX_SLIPS
-    ]
-    return min(((slips, name) for slips, name in near if slips is not None), default=(0, ""))[1]
+    similar: list[tuple[int, str]] = []
+    for name in known_names:
+        if abs(len(written) - len(name)) > _MAX_SLIPS or len(letters ^ set(name.lower())) > 2 * _MAX_SLIPS:
+            continue
+        slips = _count_slips(written, name, min_length)
+        if slips is not None:
+            similar.append((slips, name))
+    return min(similar)[1] if similar else ""
 
 
 def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
     """Return how many slips two names are apart, or None if they are different names."""
     if written == known_name or _extract_digits(written) != _extract_digits(known_name):
         return None
-    ours, theirs = (_SEPARATORS.split(text.lower()) for text in (written, known_name))
-    if "".join(ours) == "".join(theirs) or sorted(ours) == sorted(theirs):
+    written_words, known_words = _SEPARATORS.split(written.lower()), _SEPARATORS.split(known_name.lower())
+    if "".join(written_words) == "".join(known_words) or sorted(written_words) == sorted(known_words):
         return 0
-    differing = [(a, b) for a, b in zip(ours, theirs, strict=False) if a != b]
-    if len(ours) != len(theirs) or len(differing) != 1:
+    differing = [(a, b) for a, b in zip(written_words, known_words, strict=False) if a != b]
+    if len(written_words) != len(known_words) or len(differing) != 1:
         return None
-    word, other = differing[0]
-    own_word = word in _WORDS and (other in _WORDS or len(word) <= _SHORT_WORD)
-    code = len(word) == len(other) < _SHORT_WORD and set(word) != set(other)  # as rwo and rwx
-    if own_word or code or min(len(word), len(other)) < min_length:
+
+    word, known_word = differing[0]
+    shorter = min(len(word), len(known_word))
+    is_common_word = word in _WORDS and (known_word in _WORDS or len(word) <= _SHORT_WORD)
+    is_other_code = len(word) == len(known_word) < _SHORT_WORD and set(word) != set(known_word)  # such as rwo and rwx
+    if is_common_word or is_other_code or shorter < min_length:
         return None
-    slips = edit_distance(word, other)
-    return slips if slips <= 1 + (min(len(word), len(other)) >= _LONG_WORD) else None
+    slips = edit_distance(word, known_word)
+    allowed_slips = 2 if shorter >= _LONG_WORD else 1
+    return slips if slips <= allowed_slips else None
 
 
 def _extract_digits(name: str) -> str:

@@ -106,19 +106,23 @@ def _iter_required_terms(workload: Workload, affinity: PodAffinity | None, field
     """Yield the required terms of an affinity, without terms whose selector the API server would reject."""
     for i, term in enumerate(affinity.required_during_scheduling_ignored_during_execution if affinity else ()):
         selector = compiled(term.label_selector)
-        elsewhere = compiled(term.namespace_selector)
-        if selector is None or elsewhere is None:
+        namespace_selector = compiled(term.namespace_selector)
+        if selector is None or namespace_selector is None:
             continue
-        own_only = not term.namespaces and term.namespace_selector is None
-        namespaces = frozenset((workload.namespace,) if own_only else term.namespaces)
-        mine = workload.namespace in namespaces or elsewhere == EVERYTHING
-        mine = mine and selector != NOTHING and workload.selected_by(selector)
-        mine = mine and not any(
-            k in (*workload.labels, *ADDED_LABELS.get(workload.kind, ())) for k in term.mismatch_label_keys
+        own_namespace_only = not term.namespaces and term.namespace_selector is None
+        namespaces = frozenset((workload.namespace,) if own_namespace_only else term.namespaces)
+        revision_labels = ADDED_LABELS.get(workload.kind, ())
+        selects_itself = (
+            (workload.namespace in namespaces or namespace_selector == EVERYTHING)
+            and selector != NOTHING
+            and workload.selected_by(selector)
+            and not any(key in (*workload.labels, *revision_labels) for key in term.mismatch_label_keys)
         )
-        versions = not any(key in ADDED_LABELS.get(workload.kind, ()) for key in term.match_label_keys)
+        all_revisions = not any(key in revision_labels for key in term.match_label_keys)
         path = ("affinity", field_name, REQUIRED, i)
-        yield RequiredTerm(path, term.topology_key, selector, namespaces, elsewhere, mine, versions)
+        yield RequiredTerm(
+            path, term.topology_key, selector, namespaces, namespace_selector, selects_itself, all_revisions
+        )
 
 
 def iter_spread_constraints(workloads: Iterable[Workload]) -> Iterator[tuple[Workload, Path, TopologySpreadConstraint]]:

@@ -243,8 +243,8 @@ def with_headline(not_created: NotCreated) -> NotCreated:
 
 def _render_headline(not_created: NotCreated) -> str:
     """Return the headline, such as ``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
-    newest, *others = not_created.failures
-    reason = f"{shorten_api_message(newest.message) or NO_REASON}{_render_other_reasons(others)}"
+    newest, *older = not_created.failures
+    reason = f"{shorten_api_message(newest.message) or NO_REASON}{_render_other_reasons(older)}"
     if not_created.past:
         ago = f" {newest.age} ago" if newest.age else ""
         return f"some could not be created{ago}, {_render_past(not_created)}: {reason}"
@@ -255,8 +255,8 @@ def _render_other_reasons(failures: Sequence[CreationFailure]) -> str:
     """Return a clause about the other failures, or about messages that chance may give instead."""
     if failures and all(failure.by == BY_CHANCE for failure in failures):
         first, *more = failures
-        others = f", or another of {len(more):,}" if more else ""
-        return f" (or, by chance: {shorten_api_message(first.message)}{others})"
+        more_clause = f", or another of {len(more):,}" if more else ""
+        return f" (or, by chance: {shorten_api_message(first.message)}{more_clause})"
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 

@@ -75,6 +75,7 @@ class FixObjectChange(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Return the object's name."""
         return ObjectKey.of(self.after).name  # type: ignore[arg-type]
 
 
@@ -145,11 +146,13 @@ def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
 def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield steps that correct a misspelled PriorityClass or create the missing one."""
     name = str(denied.spec.get("priorityClassName"))
-    existing_names = [found.metadata.name for found in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)]
+    existing_names = [
+        priority_class.metadata.name for priority_class in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)
+    ]
     for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
-        what = f"use PriorityClass {similar_name} instead of {name}, which does not exist"
+        summary = f"use PriorityClass {similar_name} instead of {name}, which does not exist"
         yield FixStep(
-            StepKind.CORRECT_PRIORITY_CLASS, what, partial(_set_class_field, "priorityClassName", similar_name)
+            StepKind.CORRECT_PRIORITY_CLASS, summary, partial(_set_class_field, "priorityClassName", similar_name)
         )
     if name.startswith(SYSTEM_PREFIX):
         return
@@ -167,11 +170,11 @@ def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield steps that correct or create the RuntimeClass, or drop an overhead that conflicts with it."""
     name = str(denied.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in denied.message:
-        existing_names = [found.metadata.name for found in denied.cluster.runtime_classes]
+        existing_names = [runtime_class.metadata.name for runtime_class in denied.cluster.runtime_classes]
         for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
-            what = f"use RuntimeClass {similar_name} instead of {name}, which does not exist"
+            summary = f"use RuntimeClass {similar_name} instead of {name}, which does not exist"
             yield FixStep(
-                StepKind.CORRECT_RUNTIME_CLASS, what, partial(_set_class_field, "runtimeClassName", similar_name)
+                StepKind.CORRECT_RUNTIME_CLASS, summary, partial(_set_class_field, "runtimeClassName", similar_name)
             )
         remark = ", here with a handler of that name, which the container runtimes of the nodes have to know"
         yield _build_creation(RuntimeClass(ObjectMeta(name)), remark, {"handler": name})
@@ -188,8 +191,8 @@ def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that sets the RuntimeClass's value of the node selector label in conflict."""
     key, _, value = denied.message.rpartition("nodeSelector[")[0].partition("nodeSelector[")[2].partition("] = ")
     value = value.partition(";")[0]
-    what = f"set nodeSelector {key}={value}, as RuntimeClass {denied.spec.get('runtimeClassName')} has it"
-    yield FixStep(StepKind.OTHER_NODE_SELECTOR, what, partial(_set_node_selector, {key: value}))
+    summary = f"set nodeSelector {key}={value}, as RuntimeClass {denied.spec.get('runtimeClassName')} has it"
+    yield FixStep(StepKind.OTHER_NODE_SELECTOR, summary, partial(_set_node_selector, {key: value}))
 
 
 def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
@@ -216,10 +219,15 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 
 
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the security context that the enforced level requires, and the strictest level that admits the pod as it
-    is.
-    """
-    namespace = next((found for found in denied.cluster.namespaces if found.metadata.name == denied.namespace), None)
+    """Yield the security context that the enforced level requires, and the strictest level that admits the pod."""
+    namespace = next(
+        (
+            candidate_namespace
+            for candidate_namespace in denied.cluster.namespaces
+            if candidate_namespace.metadata.name == denied.namespace
+        ),
+        None,
+    )
     if namespace is None:
         return
     standard = get_enforced_standard(namespace.metadata.labels)
@@ -232,7 +240,9 @@ def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
 
 def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield steps for a pod whose security context is not read, if the message names all that the pod has to set."""
-    namespace = next((found for found in denied.cluster.namespaces if found.metadata.name == denied.namespace), None)
+    namespace = next(
+        (candidate for candidate in denied.cluster.namespaces if candidate.metadata.name == denied.namespace), None
+    )
     level, _, violations = denied.message.partition(f'{POD_SECURITY_VIOLATED} "')[2].partition(": ")
     if not _ONLY_SETTINGS.fullmatch(violations):
         return
@@ -250,10 +260,10 @@ def _build_security_step(denied: DeniedPod) -> FixStep:
     """Build the step that sets the security context of level restricted."""
     names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
     container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
-    what = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"
+    summary = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"
     return FixStep(
         StepKind.SET_SECURITY_CONTEXT,
-        f"{what} (the image has to run as a user other than root)",
+        f"{summary} (the image has to run as a user other than root)",
         _set_restricted_context,
     )
 
@@ -269,9 +279,9 @@ def _build_weaker_level(namespace: Namespace, before: str, level: str) -> FixSte
     """Build the step that enforces a weaker Pod Security level in the namespace."""
     meta = namespace.metadata
     after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
-    what = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
+    summary = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
     weakens = f"all pods of namespace {meta.name} may do what {before} forbids"
-    return FixStep(StepKind.ENFORCE_LESS, what, objects=(FixObjectChange(namespace, after),), weakens=weakens)
+    return FixStep(StepKind.ENFORCE_LESS, summary, objects=(FixObjectChange(namespace, after),), weakens=weakens)
 
 
 def _set_restricted_context(spec: Writable) -> None:

@@ -154,8 +154,8 @@ class MissingPods:
 
     def _build_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
         """Build the report of a fix, with its commands, patches and the nodes that become feasible."""
-        author_steps = [way for way in state.steps if way.edit is not None]
-        objects = [change for way in state.steps for change in way.objects]
+        author_steps = [step for step in state.steps if step.edit is not None]
+        objects = [change for step in state.steps for change in step.objects]
         owner, before = self._editable_owner, self.document or self._stored_manifest or {}
         after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
         patch = build_strategic_patch(_extract_pod(owner.kind, before), _extract_pod(owner.kind, after))
@@ -164,11 +164,11 @@ class MissingPods:
         )
         opens, then = _try_scheduling(self._scheduler_with_claims, stored)
         return CreationFix(
-            what=", and ".join(way.summary for way in state.steps),
+            what=", and ".join(step.summary for step in state.steps),
             commands=(*map(_render_command, objects), *self._patch_commands(owner_patch)),
-            by="operator" if any(way.by == "operator" for way in state.steps) else "author",
-            kinds=tuple(way.kind for way in state.steps),
-            weakens="; ".join(way.weakens for way in state.steps if way.weakens),
+            by="operator" if any(step.by == "operator" for step in state.steps) else "author",
+            kinds=tuple(step.kind for step in state.steps),
+            weakens="; ".join(step.weakens for step in state.steps if step.weakens),
             then=then,
             opens=opens,
             changes=(*map(_describe_change, objects), *([self._describe_patch(before, after)] if patch else ())),
@@ -203,9 +203,9 @@ def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) ->
     spec: Any = edited
     for part in (*TEMPLATE_PATHS.get(kind, TEMPLATE_PATH), "spec"):
         spec = spec.setdefault(part, {})
-    for way in steps:
-        assert way.edit is not None
-        way.edit(spec)
+    for step in steps:
+        assert step.edit is not None
+        step.edit(spec)
     result: JsonObject = edited
     return result
 
@@ -290,9 +290,7 @@ def _list_amounts(hard: dict[str, str]) -> str:
 
 
 def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set the resources that a quota requires: to the request or limit that the container sets, else to a small
-    amount.
-    """
+    """Set the resources that a quota requires to the container's request or limit, or else to a small amount."""
     for name in (message.partition(" ")[0] for message in unset_resources):
         part, _, resource = name.rpartition(".")
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):

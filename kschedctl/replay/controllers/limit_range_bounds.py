@@ -85,8 +85,8 @@ def _fit_container(amounts: dict[str, Quantities], items: Iterable[LimitRangeIte
     items = list(items)
     bounded_resources = {name for item in items for name in (*item.min, *item.max, *item.max_limit_request_ratio)}
     for name in sorted(bounded_resources.union(*amounts.values())):
-        asked = _RequestAndLimit(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
-        fitted = _clamp(asked, _combine_bounds(name, items), name)
+        original = _RequestAndLimit(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
+        fitted = _clamp(original, _combine_bounds(name, items), name)
         for part, amount in zip(PARTS, fitted, strict=True):
             if amount is not None:
                 amounts[part][name] = amount

@@ -94,8 +94,8 @@ class ExistingPods:
             return None
         if isinstance(workload, Deployment):
             sets = [rs for rs in self.cluster.replica_sets if _is_controlled_by(owner, rs)]
-            same = [rs for rs in sets if is_same_template(template, rs.spec.template)]
-            return frozenset(rs.metadata.labels.get(TEMPLATE_HASH, "") for rs in same) if sets else None
+            matching_sets = [rs for rs in sets if is_same_template(template, rs.spec.template)]
+            return frozenset(rs.metadata.labels.get(TEMPLATE_HASH, "") for rs in matching_sets) if sets else None
         if not isinstance(workload, StatefulSet | DaemonSet):
             return None
         stored = self.cluster.stateful_sets if isinstance(workload, StatefulSet) else self.cluster.daemon_sets

@@ -57,13 +57,13 @@ class PodDefaults:
         """Return the pods of a workload as they would be stored. Raises InputError if a plugin denies them."""
         filled: list[Pod] = []
         for pod in pods:
-            own = pod.spec
-            key = pod.metadata.namespace, id(own.containers), id(own.tolerations), id(own.node_selector)
+            pod_spec = pod.spec
+            key = pod.metadata.namespace, id(pod_spec.containers), id(pod_spec.tolerations), id(pod_spec.node_selector)
             if key not in self._by_identity:
                 self._by_identity[key] = self._fill_in_cached(workload, pod)
             filled_spec = self._by_identity[key].spec
             merged_spec = replace(
-                own,
+                pod_spec,
                 containers=filled_spec.containers,
                 init_containers=filled_spec.init_containers,
                 resources=filled_spec.resources,

@@ -62,7 +62,7 @@ class RemainingQuotas:
 
     def apply_to(self, cluster: Cluster) -> Cluster:
         """Return the cluster with the current quotas, or the cluster itself if no quota was looked at."""
-        quotas = [quota for left in self.charged.values() for quota in left]
+        quotas = [quota for namespace_quotas in self.charged.values() for quota in namespace_quotas]
         return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
 
 
@@ -92,8 +92,8 @@ class _ClaimCreation:
         self.kept: list[Struct] = []
         self.notes: dict[str, WorkloadNote] = {}
         self.quotas = RemainingQuotas(cluster)
-        made = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
-        self._made = {(claim.metadata.namespace, claim.metadata.name): claim for claim in made}
+        created_claims = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
+        self._made = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
     def create_claims_of(self, pod: Pod, workload: str) -> Pod:
         """Create the pod's claims, and return the pod with the names of the created claims in its status."""

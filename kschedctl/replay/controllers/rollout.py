@@ -167,9 +167,7 @@ class Rollout:
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
     def _replace_in_place(self) -> list[Position]:
-        """Fill empty slots first, then take down pods without a successor, then let each old pod make way for its
-        own.
-        """
+        """Fill empty slots, then take down pods without a successor, then replace pods within the limits."""
         if self.change.ordered and (
             self.waiting or any(p in self.old and self._has_no_node(p) for p in self.replaces.values())
         ):
@@ -312,6 +310,6 @@ def _fix_without_surge(change: WorkloadChange, completes: Callable[[WorkloadChan
     if change.pace is not Pace.ROLLING or not change.surge:
         return
     if completes(dataclasses.replace(change, surge=0, unavailable=1)):
-        what = f"roll {change.workload} out with maxSurge 0 and maxUnavailable 1"
+        summary = f"roll {change.workload} out with maxSurge 0 and maxUnavailable 1"
         weakens = "one pod fewer may run meanwhile"
-        yield CreationFix(what, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)
+        yield CreationFix(summary, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)

@@ -99,8 +99,8 @@ def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[Unk
     covers.
     """
     unread = _iter_unread(cluster, sorted(set(namespaces)), VERDICT)
-    own_kinds = (each for each in unread if each.kind not in HOOK_KINDS.values())
-    return tuple(each for each in own_kinds if not each.why.startswith(NOT_GIVEN))
+    own_kinds = (unknown_kind for unknown_kind in unread if unknown_kind.kind not in HOOK_KINDS.values())
+    return tuple(unknown_kind for unknown_kind in own_kinds if not unknown_kind.why.startswith(NOT_GIVEN))
 
 
 def _iter_unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CREATION) -> Iterator[UnknownKind]:
@@ -115,9 +115,7 @@ def _iter_unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CRE
 
 
 def _describe_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:
-    """Yield what limits a namespace and is not replayed, such as ``ResourceQuota gold`` or ``Pod Security
-    restricted``.
-    """
+    """Yield the limits of a namespace that are not replayed, such as ``ResourceQuota gold``."""
     for quota in cluster.in_namespace("resource_quotas", namespace):
         if replayed is None or not is_replayable(quota, in_full=replayed):
             yield f"ResourceQuota {quota.metadata.name}"

@@ -191,8 +191,9 @@ def build_one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note
 
 
 def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
-    """Return an object that creates such pods: the youngest ReplicaSet of a Deployment, or the workload if it was
-    read.
+    """Return the youngest ReplicaSet of a Deployment, or the workload itself, as an object that creates such pods.
+
+    None if neither was read.
     """
     kind, namespace, name = owner
     sets = sorted((rs for rs in cluster.replica_sets if is_controlled_by(owner, rs)), key=_creation_time)

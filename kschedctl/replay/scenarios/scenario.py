@@ -83,8 +83,8 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     """Decode a scenario document. Raises InputError that names step and field."""
     steps = document.get("steps") if isinstance(document, Mapping) else None
     if isinstance(steps, list | tuple) and len(steps) > MAX_STEPS:
-        what = f"steps: {len(steps):,} steps, of which each is replayed; at most {MAX_STEPS:,} are taken"
-        raise InputError(what, where=where, hint="a step can name many nodes and pods")
+        message = f"steps: {len(steps):,} steps, of which each is replayed; at most {MAX_STEPS:,} are taken"
+        raise InputError(message, where=where, hint="a step can name many nodes and pods")
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes longer to load than most answers
     from jsonschema.exceptions import best_match  # noqa: PLC0415
 

@@ -47,8 +47,9 @@ def label(part: parts.Label, cluster: Cluster, read: FileReader) -> StepResult:
 
 
 def taint(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Change taints of the nodes. Pods that do not tolerate a NoExecute taint forever are displaced. Raises
-    UsageError.
+    """Change taints of the nodes; pods that do not tolerate a NoExecute taint forever are displaced.
+
+    Raises UsageError.
     """
     if not (part.add or part.remove):
         raise UsageError("no taint to add or remove")

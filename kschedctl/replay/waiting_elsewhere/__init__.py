@@ -46,9 +46,7 @@ def find_waiting_elsewhere(
 
 
 def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:
-    """Return what keeps a workload from having pods: queue objects that stand for it, or the suspended workload
-    itself.
-    """
+    """Return what keeps a workload from having pods: objects in queues, or the suspended workload itself."""
     title = str(workload)
     waiting = find_waiting_elsewhere(cluster, workload.namespace, now)
     return tuple(entry for entry in waiting if title in (entry.resource, *entry.part_of))

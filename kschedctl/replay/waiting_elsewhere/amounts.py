@@ -14,9 +14,10 @@ NOTHING = Quantity(0)
 PODS = "pods"
 
 
-def template_requests(template: PodTemplateSpec, count: int) -> Quantities:
-    """Return what ``count`` pods of a template request together, including the pods themselves. Raises
-    QuantityError.
+def sum_template_requests(template: PodTemplateSpec, count: int) -> Quantities:
+    """Return what ``count`` pods of a template request together, including the number of pods.
+
+    Raises QuantityError.
     """
     pod = default_pod(Pod(PodMeta("pod", "default"), template.spec))
     requests = {name: multiply(amount, count) for name, amount in compute_pod_requests(pod).items()}

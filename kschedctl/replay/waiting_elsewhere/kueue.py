@@ -17,7 +17,7 @@ from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.api.queueing import ClusterQueue, KueueResourceGroup, KueueWorkload, LocalQueue
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.amounts import NOTHING, PODS, parse_amount, render_amount, template_requests
+from kschedctl.replay.waiting_elsewhere.amounts import NOTHING, PODS, parse_amount, render_amount, sum_template_requests
 from kschedctl.replay.waiting_elsewhere.entries import (
     build_entry,
     find_condition,
@@ -240,7 +240,7 @@ def _find_shortages(
     total = _get_nominal_quota(queue)
     covered = {resource for group in queue.spec.resource_groups for resource in group.covered_resources}
     for pod_set in workload.spec.pod_sets:
-        requests = template_requests(pod_set.template, pod_set.count)
+        requests = sum_template_requests(pod_set.template, pod_set.count)
         requests = {name: amount for name, amount in requests.items() if amount > NOTHING}
         for name in requests.keys() - covered - {PODS}:
             words = f"pod set {pod_set.name} requests {name}, of which ClusterQueue {queue.metadata.name} has no quota"

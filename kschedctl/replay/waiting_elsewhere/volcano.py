@@ -128,8 +128,9 @@ class _Queues:
         return find_largest_allocatable(self.cluster)
 
     def explain_unplaceable(self, group: VolcanoPodGroup) -> str:
-        """Return a clause about a pod of the group that requests more than any node has, or "". Raises
-        QuantityError.
+        """Return a clause about a pod of the group that requests more than any node has, or an empty string.
+
+        Raises QuantityError.
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:

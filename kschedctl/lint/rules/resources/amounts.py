@@ -68,8 +68,8 @@ RQ_MISSING_IN_JOBS = Rule(
 def _runs_to_completion(workload: Workload) -> bool:
     """Return whether the workload's pods run to completion once, or have no controller."""
     kind = workload.subject.kind
-    ends = any(word in kind for word in _FINITE_KIND_WORDS) and kind != "CronJob"
-    return ends or kind in ("Pod", "PodTemplate")
+    is_job = any(word in kind for word in _FINITE_KIND_WORDS) and kind != "CronJob"
+    return is_job or kind in ("Pod", "PodTemplate")
 
 
 def _find_containers_without_requests(workload: Workload) -> Iterator[Problem]:
@@ -77,14 +77,15 @@ def _find_containers_without_requests(workload: Workload) -> Iterator[Problem]:
     if workload.kind.endswith(_DEFAULTING_GROUP):
         return
     pod_level = workload.spec.resources
-    given = {*pod_level.requests, *pod_level.limits} if pod_level else set()
+    pod_level_names = {*pod_level.requests, *pod_level.limits} if pod_level else set()
     for at, container in workload.containers:
-        if at[0] == "initContainers" and container.restart_policy != "Always":  # the others run as long as the pod does
-            continue
-        has = given | {*container.resources.requests, *container.resources.limits}
-        missing_resources = [name for name in REQUIRED_RESOURCES if name not in has]
-        partial = workload.made_by and not container.image  # an operator adds its own to it
-        if missing_resources and not partial:
+        if at[0] == "initContainers" and container.restart_policy != "Always":
+            continue  # only sidecars run as long as the pod does
+        if workload.made_by and not container.image:
+            continue  # an operator completes the container
+        names = pod_level_names | {*container.resources.requests, *container.resources.limits}
+        missing_resources = [name for name in REQUIRED_RESOURCES if name not in names]
+        if missing_resources:
             message = f"container {container.name} requests no {' and no '.join(missing_resources)}"
             yield workload.problem(at, message)
 
@@ -111,8 +112,9 @@ RQ_UNKNOWN_RESOURCE = Rule(
 
 def find_missing_disk_requests(workload: Workload) -> Iterator[Problem]:
     """Find workloads with an emptyDir on disk and no request for ephemeral-storage."""
-    asked = any({*c.resources.requests, *c.resources.limits} & {"ephemeral-storage"} for c in workload.spec.containers)
-    if workload.on_disk and not asked:
+    resources = [container.resources for container in workload.spec.containers]
+    has_request = any(EPHEMERAL_STORAGE in (*r.requests, *r.limits) for r in resources)
+    if workload.on_disk and not has_request:
         index, name = next(iter(workload.on_disk.items()))
         message = f"emptyDir {name} is on the node's disk, but no container requests ephemeral-storage"
         yield workload.problem(("volumes", index), message)
@@ -186,30 +188,30 @@ def _describe_absurdity(name: str, text: str | int | float, amounts: Resources) 
     if name == CPU and milli >= MANY_CPUS * 1000:
         memory = parsed[MEMORY].value() if MEMORY in parsed else 0
         if memory < milli // 1000 * MIN_BYTES_PER_CPU:
-            missing = (
-                "hardly any node has that many" if str(text).endswith("m") else "an m, for thousandths, is missing"
-            )
-            return f'"{text}" is {milli // 1000:,} cores: {missing}'
+            is_in_milli = str(text).endswith("m")
+            hint = "hardly any node has that many" if is_in_milli else "an m, for thousandths, is missing"
+            return f'"{text}" is {milli // 1000:,} cores: {hint}'
     return ""
 
 
 def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
     """Find init containers that request many times what the pod needs later."""
     spec = workload.spec
-    beside = [c for c in spec.init_containers if c.restart_policy == "Always"]
+    sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
     for i, container in enumerate(spec.init_containers if spec.resources is None else ()):
         if container.restart_policy == "Always":
             continue
-        for name, least, unit in ((CPU, _MIN_INIT_CPUS, "cores"), (MEMORY, _MIN_INIT_GIB << 30, "GiB")):
-            asked, running = (
-                _get_milli_request(container, name),
-                sum(_get_milli_request(c, name) for c in (*spec.containers, *beside)),
-            )
-            if asked >= least * 1000 and asked >= running * _MIN_RATIO and not _is_absurd(container, name):
+        for name, minimum, unit in ((CPU, _MIN_INIT_CPUS, "cores"), (MEMORY, _MIN_INIT_GIB << 30, "GiB")):
+            request = _get_milli_request(container, name)
+            later_requests = sum(_get_milli_request(c, name) for c in (*spec.containers, *sidecars))
+            if request < minimum * 1000 or request < later_requests * _MIN_RATIO:
+                continue
+            amounts = {**container.resources.limits, **container.resources.requests}
+            if not _describe_absurdity(name, amounts[name], amounts):  # rq-absurd reports it
                 part = "requests" if name in container.resources.requests else "limits"
-                one = 1000 if name == CPU else 1000 << 30
-                later = f"{running / one:,.3g} {unit}" if running else "none"
-                message = f"it requests {asked / one:,.3g} {unit}, all that runs later for {later}"
+                milli_unit = 1000 if name == CPU else 1000 << 30
+                later = f"{later_requests / milli_unit:,.3g} {unit}" if later_requests else "none"
+                message = f"it requests {request / milli_unit:,.3g} {unit}, all that runs later for {later}"
                 yield workload.problem(("initContainers", i, "resources", part, name), message)
 
 
@@ -225,12 +227,6 @@ RQ_DECIDED_BY_INIT = Rule(
 )
 
 
-def _is_absurd(container: Container, name: str) -> bool:
-    """Whether another rule says more of the amount."""
-    asked = {**container.resources.limits, **container.resources.requests}
-    return bool(_describe_absurdity(name, asked[name], asked))
-
-
 def _get_milli_request(container: Container, name: str) -> int:
     """Return a container's request, or else its limit, in thousandths, or 0."""
     amounts = {**container.resources.limits, **container.resources.requests}
@@ -242,11 +238,11 @@ def _get_milli_request(container: Container, name: str) -> int:
 
 def find_misspelt_resources(workload: Workload) -> Iterator[Problem]:
     """Find extended resources whose names look misspelt."""
-    for at, asked in asked_amounts(workload):
-        for name in asked:
-            known = name in _DEVICE_RESOURCES or "/" not in name
-            meant = "" if known else _WITHOUT_DOMAIN.get(name) or find_similar_name(name, _DEVICE_RESOURCES)
-            if meant:
+    for at, amounts in asked_amounts(workload):
+        for name in amounts:
+            if name in _DEVICE_RESOURCES or "/" not in name:
+                continue
+            if meant := _WITHOUT_DOMAIN.get(name) or find_similar_name(name, _DEVICE_RESOURCES):
                 yield workload.problem((*at, name), f"no node offers {name}", f"Write {meant}")
 
 

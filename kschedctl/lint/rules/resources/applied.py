@@ -33,15 +33,13 @@ def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     cluster = context.cluster
     if cluster is None or context.is_self_described:
         return
-    context.are_all_read(*_iter_unreadable_kinds(cluster))
-    applied = _AdmissionReplay(context, cluster)
+    context.are_all_read(*_iter_unreadable_kinds(cluster))  # records the gaps
+    replay = _AdmissionReplay(context, cluster)
     for workload in context.workloads:
-        if (
-            workload.subject.kind in TEMPLATE_PATHS
-            and workload.subject.document
-            and (why := applied.create_pods(workload))
-        ):
-            yield workload.problem((), f"the API server would not create {why}")
+        if workload.subject.kind not in TEMPLATE_PATHS or not workload.subject.document:
+            continue
+        if denied := replay.create_pods(workload):
+            yield workload.problem((), f"the API server would not create {denied}")
 
 
 RQ_APPLY_REFUSED = Rule(
@@ -85,10 +83,11 @@ class _AdmissionReplay:
         metadata = {**object_at(template, "metadata"), "generateName": f"{subject.name}-", "namespace": namespace}
         metadata.pop("name", None)
         manifest = {"kind": "Pod", "metadata": metadata, "spec": spec}
-        namespace_quotas = tuple(self.cluster.in_namespace("resource_quotas", namespace))
-        quotas = (
-            () if self.context.facts.list_pod_rows(workload) else self.remaining_quotas.get(namespace, namespace_quotas)
-        )
+        quotas: tuple[ResourceQuota, ...] = ()
+        if not self.context.facts.list_pod_rows(workload):
+            if namespace not in self.remaining_quotas:
+                self.remaining_quotas[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
+            quotas = self.remaining_quotas[namespace]
         outcomes_of_pod = self._replay_admission(manifest, namespace, quotas)
         created = next((admission.object for admission in outcomes_of_pod if admission.object is not None), None)
         if created is None:
@@ -100,14 +99,14 @@ class _AdmissionReplay:
     ) -> str:
         """Charge the quotas for all pods of a workload and return how many are denied and why, or ""."""
         namespace, wanted = workload.subject.namespace or DEFAULT_NAMESPACE, workload.at_least
-        bound = tuple(quota for quota in quotas if quota.status.hard)
-        request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), bound)
-        number = resource_quota.count_fitting(request, wanted)
-        self.remaining_quotas[namespace] = resource_quota.charge(request, number)
-        if number == wanted:
+        active_quotas = tuple(quota for quota in quotas if quota.status.hard)
+        request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), active_quotas)
+        admitted = resource_quota.count_fitting(request, wanted)
+        self.remaining_quotas[namespace] = resource_quota.charge(request, admitted)
+        if admitted == wanted:
             return ""
-        said = self._replay_admission(manifest, namespace, self.remaining_quotas[namespace])[0].message or ""
-        return f"{wanted - number:,} of its {counted(wanted, 'pod')}: {shorten_api_message(said)}"
+        denial = self._replay_admission(manifest, namespace, self.remaining_quotas[namespace])[0].message or ""
+        return f"{wanted - admitted:,} of its {counted(wanted, 'pod')}: {shorten_api_message(denial)}"
 
     def _replay_admission(
         self, manifest: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]

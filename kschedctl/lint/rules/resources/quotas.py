@@ -66,18 +66,14 @@ def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[
 
     Yields nothing for pods with resources at pod level.
     """
-    pod = _map_containers(
-        workload.pod, partial(_apply_defaults, items=list(_iter_limit_range_items(context, workload.subject)))
-    )
-    filled = (*pod.spec.containers, *pod.spec.init_containers)
-    for (at, _), container in zip(workload.containers, filled, strict=True):
-        if workload.spec.resources is None:
-            yield (
-                at,
-                compute_pod_usage(
-                    parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
-                ),
-            )
+    if workload.spec.resources is not None:
+        return
+    items = list(_iter_limit_range_items(context, workload.subject))
+    pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    for (at, _), container in zip(workload.containers, containers, strict=True):
+        requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
+        yield at, compute_pod_usage(requests, limits)
 
 
 def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
@@ -110,10 +106,9 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
         for name, hard in quota.spec.hard.items():
             try:
                 bound = parse(str(hard))
-                excess = _describe_workload_excess(workloads, name, bound) or _describe_object_excess(
-                    context, subject, name, bound
-                )
-            except QuantityError:  # what cannot be read is no quota
+                excess = _describe_workload_excess(workloads, name, bound)
+                excess = excess or _describe_object_excess(context, subject, name, bound)
+            except QuantityError:  # an invalid quantity sets no quota
                 continue
             if excess:
                 yield subject.problem(("spec", "hard", name), f"{excess}: the quota refuses what is beyond {hard}")
@@ -133,15 +128,15 @@ RQ_QUOTA_EXCEEDED = Rule(
 def _describe_object_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
     """Return how the objects of a kind or the claims for storage exceed a quota, or ""."""
     kind = _COUNTED_KINDS.get(name.removeprefix("count/"), "")
-    there = [s for s in context.subjects if s.kind == kind and context.are_in_same_namespace(subject, s)]
-    if hard < parse(len(there)):
-        return f"there {agreeing(len(there), 'is', 'are')} {counted(len(there), 'object')} of kind {kind}"
+    count = sum(s.kind == kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
+    if hard < parse(count):
+        return f"there {agreeing(count, 'is', 'are')} {counted(count, 'object')} of kind {kind}"
     if name != "requests.storage":
         return ""
     claims = [c for s, c in context.list_linted(PersistentVolumeClaim) if context.are_in_same_namespace(subject, s)]
     sizes = (readable(claim.spec.resources.requests).get("storage") for claim in claims)
-    asked = _add_up(size for size in sizes if size is not None)
-    return f"the claims ask for {_format_amount(asked)}" if hard < asked else ""
+    total = _add_up(size for size in sizes if size is not None)
+    return f"the claims ask for {_format_amount(total)}" if hard < total else ""
 
 
 def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
@@ -201,17 +196,17 @@ def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
 
 def _map_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
     """Return the pod with each of its containers changed by a function."""
-    containers, init_containers = (tuple(map(change, some)) for some in (pod.spec.containers, pod.spec.init_containers))
+    containers = tuple(map(change, pod.spec.containers))
+    init_containers = tuple(map(change, pod.spec.init_containers))
     spec = msgspec.structs.replace(pod.spec, containers=containers, init_containers=init_containers)
     return msgspec.structs.replace(pod, spec=spec)
 
 
 def _default_requests_to_limits(container: Container) -> Container:
     """Return the container with its limits as requests where it has none."""
-    given = container.resources
-    return msgspec.structs.replace(
-        container, resources=ResourceRequirements({**given.limits, **given.requests}, given.limits)
-    )
+    resources = container.resources
+    with_defaults = ResourceRequirements({**resources.limits, **resources.requests}, resources.limits)
+    return msgspec.structs.replace(container, resources=with_defaults)
 
 
 def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
@@ -224,14 +219,14 @@ def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[
 def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
     """Find requests, limits and claims that a LimitRange of their namespace does not admit."""
     for workload in context.workloads if context.list_linted(LimitRange) else ():
-        limits = list(_iter_limit_range_items(context, workload.subject))
-        yield from _find_limit_range_breaches(workload, limits)
+        items = list(_iter_limit_range_items(context, workload.subject))
+        yield from _find_limit_range_breaches(workload, items)
     for subject, claim in context.list_linted(PersistentVolumeClaim):
-        for by, item in _iter_limit_range_items(context, subject):
-            asked = readable(claim.spec.resources.requests)
-            for refusal in iter_claim_breaches(item, asked) if item.type == "PersistentVolumeClaim" else ():
-                path = ("spec", "resources", "requests", refusal.name)
-                yield subject.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the claim")
+        for limit_range, item in _iter_limit_range_items(context, subject):
+            requests = readable(claim.spec.resources.requests)
+            for breach in iter_claim_breaches(item, requests) if item.type == "PersistentVolumeClaim" else ():
+                path = ("spec", "resources", "requests", breach.name)
+                yield subject.problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the claim")
 
 
 RQ_LIMIT_RANGE = Rule(
@@ -248,34 +243,35 @@ RQ_LIMIT_RANGE = Rule(
 def _find_limit_range_breaches(workload: Workload, items: list[tuple[Subject, LimitRangeItem]]) -> Iterator[Problem]:
     """Yield a problem for each bound of the LimitRange items that the workload's containers or pods break."""
     pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
-    filled = (*pod.spec.containers, *pod.spec.init_containers)
-    for (at, written), container in zip(workload.containers, filled, strict=True):
-        asked, most = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
-        for by, item in items:
-            for refusal in (
-                *iter_breaches(item, asked, most),
-                *_iter_requests_over_default_limit(item, written, asked),
-            ):
-                there = refusal.name in getattr(written.resources, refusal.part)
-                path: Path = (*at, "resources", refusal.part, refusal.name) if there else at
-                if item.type == "Container":
-                    yield workload.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the pods")
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    for (at, written), container in zip(workload.containers, containers, strict=True):
+        requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
+        for limit_range, item in items:
+            if item.type != "Container":
+                continue
+            default_breaches = _iter_requests_over_default_limit(item, written, requests)
+            for breach in (*iter_breaches(item, requests, limits), *default_breaches):
+                is_written = breach.name in getattr(written.resources, breach.part)
+                path: Path = (*at, "resources", breach.part, breach.name) if is_written else at
+                yield workload.problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the pods")
+
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
-    most = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
-    for by, item in items:
-        for refusal in iter_breaches(item, compute_pod_requests(pod), most) if item.type == "Pod" else ():
-            yield workload.problem(("containers",), f"{refusal.message}: LimitRange {by.name} refuses the pods")
+    pod_limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
+    for limit_range, item in items:
+        for breach in iter_breaches(item, compute_pod_requests(pod), pod_limits) if item.type == "Pod" else ():
+            message = f"{breach.message}: LimitRange {limit_range.name} refuses the pods"
+            yield workload.problem(("containers",), message)
 
 
 def _apply_defaults(container: Container, items: list[tuple[Subject, LimitRangeItem]]) -> Container:
     """Return the container with default amounts: its limits as requests, then the defaults of LimitRanges."""
-    given = container.resources
-    most, asked = dict(given.limits), {**given.limits, **given.requests}
+    limits = dict(container.resources.limits)
+    requests = {**container.resources.limits, **container.resources.requests}
     for _, item in items:
         if item.type == "Container":
-            most = {**item.default, **most}
-            asked = {**item.default_request, **asked}
-    return msgspec.structs.replace(container, resources=ResourceRequirements(asked, most))
+            limits = {**item.default, **limits}
+            requests = {**item.default_request, **requests}
+    return msgspec.structs.replace(container, resources=ResourceRequirements(requests, limits))
 
 
 def _keep_readable(amounts: Resources) -> Resources:
@@ -292,10 +288,15 @@ def _to_stored_item(item: LimitRangeItem) -> LimitRangeItem:
     return stored_item
 
 
-def _iter_requests_over_default_limit(item: LimitRangeItem, written: Container, asked: Quantities) -> Iterator[Breach]:
+def _iter_requests_over_default_limit(
+    item: LimitRangeItem, written: Container, requests: Quantities
+) -> Iterator[Breach]:
     """Yield requests above the default limit that a container without a limit gets."""
-    for name, most in parse_quantities(item.default).items():
-        default = name not in written.resources.limits
-        if default and name in written.resources.requests and most < asked[name]:
-            message = f"request {name} is {asked[name]}, above the limit of {most} that a container without one gets"
+    for name, limit in parse_quantities(item.default).items():
+        if name in written.resources.limits or name not in written.resources.requests:
+            continue
+        if limit < requests[name]:
+            message = (
+                f"request {name} is {requests[name]}, above the limit of {limit} that a container without one gets"
+            )
             yield Breach("requests", name, message)
