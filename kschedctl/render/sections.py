@@ -23,12 +23,12 @@ from kschedctl.render.page import (
 from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
 from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.eviction_chain import EvictionChain, named_victims
+from kschedctl.reports.eviction_chain import EvictionChain, list_victims
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
-from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
+from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
 from kschedctl.text.counts import agreeing
 from kschedctl.text.fit_errors import sentence
 
@@ -96,7 +96,7 @@ def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     }
     by_part = {affects: [kind for kind in beside if kind.affects == affects] for affects in words}
     return tuple(
-        paragraph(Marked("not known:", Tone.WARNING), f"{reasons(unknowns)}; {words[affects]}")
+        paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(unknowns)}; {words[affects]}")
         for affects, unknowns in by_part.items()
         if unknowns
     )
@@ -186,7 +186,7 @@ def evicted_section(evicted: Sequence[EvictedPod], style: Style, chain: Eviction
     """Build the list of preempted pods; below it, if replacements preempt or take their nodes again, the chain."""
     page = listed(evicted, style, {"target": _fate}, title="Evicted by preemption", full=False)
     tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
-    if equal := named_victims(tied, tied):
+    if equal := list_victims(tied, tied):
         shown, note = shown_first(equal, None if style.unlimited else TIES_SHOWN)
         ties = "Equal in priority and start, so that kube-scheduler may evict either:"
         page = (*page, paragraph(ties), Bullets((*shown, note) if note else tuple(shown)))

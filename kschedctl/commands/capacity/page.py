@@ -20,7 +20,7 @@ from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Serie
 from kschedctl.render.sections import caveats, headroom_section, interruption, refused, search_lines
 from kschedctl.render.tables import numbers, table_of
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.unknown import doubt
+from kschedctl.reports.unknown import describe_doubt
 from kschedctl.text.counts import counted, first_few
 
 NODES_SHOWN = 10
@@ -31,7 +31,7 @@ def capacity_page(report: Capacity, style: Style) -> Page:
     shapes: list[Block] = []
     for shape in report.shapes:
         shapes += below(shape.shape, _shape(shape, style, named=False)) if shapes else _shape(shape, style, named=True)
-    only = paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", "))
+    only = paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", "))
     return (
         *interruption(report.interrupted),
         *([only] if report.undecided else []),
