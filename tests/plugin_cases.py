@@ -40,7 +40,7 @@ def snapshot(case: Json, settings: Settings = Settings(), more: Iterable[Json] =
         for document in case.get(key, ()):
             found.setdefault(FIELDS[document["kind"]], []).append(convert(document))
     found.setdefault("pods", []).extend(map(convert, more))
-    return Fork.of(Cluster(**{field: tuple(objects) for field, objects in found.items()}), settings)
+    return Fork.from_cluster(Cluster(**{field: tuple(objects) for field, objects in found.items()}), settings)
 
 
 def pod_info(case: Json, view: Fork) -> PodInfo:

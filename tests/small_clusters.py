@@ -54,7 +54,7 @@ class SmallCluster:
         rows = [view.nodes.index[change.node] for change in self.changes]
         infos = [view.pods.info[[p.metadata.name for p in view.pods.objects].index(c.pod)] for c in self.changes]
         signs = [change.sign for change in self.changes]
-        return Delta.of(np.array(rows, np.int32), np.array(infos, np.int32), np.array(signs, np.int64))
+        return Delta.from_changes(np.array(rows, np.int32), np.array(infos, np.int32), np.array(signs, np.int64))
 
     def pods_if_changed(self, node: str) -> list[Json]:
         """All running pods, had only this node's changes taken place."""

@@ -18,7 +18,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
 
 
 class NodeFit:
@@ -53,15 +53,13 @@ class NodeFit:
         """Return a mask (N,) of the nodes that node selector and required node affinity of an info allow."""
         if info_number not in self._affinity_nodes_by_info:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
-            self._affinity_nodes_by_info[info_number] = allowed(self._view.nodes, required)
+            self._affinity_nodes_by_info[info_number] = match_required_affinity(self._view.nodes, required)
         return self._affinity_nodes_by_info[info_number]
 
     def find_permitted_nodes(self, info_number: int) -> Bools:
-        """Return a mask (N,) of the nodes that an info's affinity allows and whose repelling taints its pods
-        tolerate.
-        """
+        """Return a mask (N,) of the nodes that an info's node affinity allows and whose taints it tolerates."""
         tolerations = self._seen.infos[info_number].spec.tolerations
-        return self.find_affinity_nodes(info_number) & tolerated(
+        return self.find_affinity_nodes(info_number) & find_tolerated(
             self._view.nodes, tolerations, comparison_operators=True
         )
 

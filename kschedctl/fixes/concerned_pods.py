@@ -22,7 +22,7 @@ from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 
 PER_NODE = frozenset({"Node", "CSINode", "Pod"})
@@ -143,8 +143,8 @@ def _may_fit(simulation: Simulation, position: Position, info: PodInfo, rows: In
     if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= ON_A_NODE:
         return True
     view = simulation.view
-    taken = allowed(view.nodes, compile_required_node_affinity(info.spec))[rows]
-    taken &= tolerated(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
+    taken = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))[rows]
+    taken &= find_tolerated(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
     for resource, amount in info.incoming_requests.items():
         column = view.resources.get(resource)
         if column is not None and amount:

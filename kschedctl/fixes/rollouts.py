@@ -299,6 +299,6 @@ def _rolled_out(owner: Owner, change: WorkloadChange, scheduler: Scheduler, dele
 
 
 def _position(view: Fork, pod: Pod) -> Position:
-    position = view.pods.position(pod.key)
+    position = view.pods.find_position(pod.key)
     assert position is not None
     return position

@@ -168,7 +168,7 @@ class Scheduler:
     def view(self) -> Fork:
         rules = settings(self.gates, frozenset(self.configuration.profiles))
         all_count = COUNTED.at(self.gates.release) == "all"
-        return Fork.of(self.cluster, rules._replace(held_back=None if all_count else self._held_back))
+        return Fork.from_cluster(self.cluster, rules._replace(held_back=None if all_count else self._held_back))
 
     def _held_back(self, info: PodInfo, view: Fork) -> bool:
         """Whether a PreEnqueue plugin of the profile that serves a pod refuses it."""

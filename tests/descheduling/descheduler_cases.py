@@ -49,7 +49,7 @@ def fork(case: Case, *, ended: bool = False) -> Fork:
             made = convert({"apiVersion": version, "kind": kind, **document})
             objects.setdefault(FIELDS[kind], []).append(made)
     cluster = Cluster(**{field: tuple(several) for field, several in objects.items()})
-    return Fork.of(cluster, Settings(ended=ended))
+    return Fork.from_cluster(cluster, Settings(ended=ended))
 
 
 def arguments(plugin: str, document: Case | None) -> PluginArguments:

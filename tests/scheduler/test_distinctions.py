@@ -134,7 +134,9 @@ def test_tied_rows_are_in_order_without_being_put_in_order(drawn: list[set[int]]
 
 
 def test_a_label_that_no_node_has_tells_none_apart() -> None:
-    view = Fork.of(Cluster.from_objects([{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]))
+    view = Fork.from_cluster(
+        Cluster.from_objects([{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")])
+    )
     domains = view.nodes.label("rack")
     distinction = Distinction(domains, lambda: np.zeros(0, np.int64))
     assert distinction.values_at(np.arange(2)).tolist() == [0, 0]

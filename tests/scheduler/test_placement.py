@@ -189,7 +189,7 @@ def test_a_snapshot_without_nodes_is_that_of_a_cluster_without_them() -> None:
         kept = [d for d in documents if d["metadata"]["name"] not in names]
         kept = [d for d in kept if d["kind"] != "Pod" or d["spec"].get("nodeName") not in names]
         fresh = Scheduler(Cluster.from_objects(kept))
-        view = scheduler.view.without(gone)
+        view = scheduler.view.without_nodes(gone)
         for key in keys:
             info = fresh.view.pods.infos[fresh.view.pods.info[fresh.view.pods.index[key]]]
             ours, theirs = run_cycle(framework(scheduler), info, view), run_cycle(framework(fresh), info, fresh.view)

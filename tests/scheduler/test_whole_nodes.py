@@ -26,7 +26,7 @@ class ByView:
 def test_a_node_that_is_known_by_name_scores_as_the_scheduler_s_own(by_name: bool, expected: list[int]) -> None:
     """Returned are the first of two nodes, one that is not known, and the second; they follow upon the two."""
     view, more = (
-        Fork.of(Cluster.from_objects([{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(count)]))
+        Fork.from_cluster(Cluster.from_objects([{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(count)]))
         for count in (2, 4)
     )
     scored = ScoredNodes(more, np.array([2, 3, 4]), view, np.array([0, -1, 1]))

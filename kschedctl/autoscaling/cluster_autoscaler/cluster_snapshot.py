@@ -66,7 +66,7 @@ class ClusterSnapshot:
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
-        view = scheduler.view.changed(replace(cluster, nodes=()))  # nobody asks these for nodes
+        view = scheduler.view.with_changes(replace(cluster, nodes=()))  # nobody asks these for nodes
         return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchOrder())
 
     def fork(self) -> ClusterSnapshot:
@@ -90,13 +90,13 @@ class ClusterSnapshot:
     def with_node(self, row: Row, node: Node) -> ClusterSnapshot:
         """A fork in which a node is another one."""
         other = self.fork()
-        other.universe = other.universe.changed(other.universe.cluster, {row: node})
+        other.universe = other.universe.with_changes(other.universe.cluster, {row: node})
         return other
 
     def more_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
         """Rows of new nodes, like that of a row; they do not exist yet."""
         known = len(self.universe.nodes)
-        self.universe = self.universe.changed(self.universe.cluster, more=[(row, node) for node in nodes])
+        self.universe = self.universe.with_changes(self.universe.cluster, more=[(row, node) for node in nodes])
         self._view = None
         return [Row(known + i) for i in range(len(nodes))]
 
@@ -227,7 +227,7 @@ class ClusterSnapshot:
         if self._view is None:
             exists = np.zeros(len(self.universe.nodes), np.bool_)
             exists[self.order] = True
-            view = self.universe.without(~exists)
+            view = self.universe.without_nodes(~exists)
             view.nominations = NOTHING_PROMISED, NOTHING_PROMISED
             self._view = view, np.where(exists, np.cumsum(exists) - 1, NO_ROW)
             self._asked = None

@@ -44,7 +44,7 @@ class Reserve(NamedTuple):
 
     def fits(self, view: Fork, left: Bools) -> bool:
         """Whether the pods that have to fit do, on nodes that are left."""
-        simulation = Simulation(self.scheduler, view.without(~left), preemption=False)
+        simulation = Simulation(self.scheduler, view.without_nodes(~left), preemption=False)
         return all(outcome.row >= 0 for outcome in simulation.schedule(self.pods))
 
 

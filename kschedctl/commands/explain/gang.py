@@ -100,7 +100,7 @@ def gang_attempt(scheduler: Scheduler, framework: Framework | None, pod: Pod) ->
     key = next(iter(find_gangs(pod)), None)
     if key is None:
         return None
-    if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
+    if scheduler.view.pods.find_position(pod.key) is None:  # a manifest that is asked about
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}))
     stands_in = framework or scheduler.framework(next(iter(scheduler.configuration.profiles)))
     assert stands_in is not None

@@ -87,7 +87,7 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
 
 def with_pod(scheduler: Scheduler, pod: Pod) -> Scheduler:
     """It with the pod in its cluster, where that is a manifest that is asked about."""
-    if scheduler.view.pods.position(pod.key) is not None:
+    if scheduler.view.pods.find_position(pod.key) is not None:
         return scheduler
     return Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
 
@@ -345,7 +345,7 @@ class _TriedTree:
 
     def _placed_in(self, order: GroupTree) -> bool:
         """Whether the pod gets a node if the groups are tried in this order."""
-        position = self.scheduler.view.pods.position(self.pod.key)
+        position = self.scheduler.view.pods.find_position(self.pod.key)
         results = place_tree(self._cycle(order), workload_aware=False).values()
         return any(
             member.placed and member.position == position

@@ -147,7 +147,7 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
     there = np.append(gone, False)[view.node]
     displaced = find_positions(there & made_anew)
     not_created, refused = _not_created(view, find_positions(there), displaced)
-    simulation = Simulation(shared.scheduler, view.without(gone), seed=loss.seed, sampling=shared.sampling)
+    simulation = Simulation(shared.scheduler, view.without_nodes(gone), seed=loss.seed, sampling=shared.sampling)
     simulation.release(find_positions(there))
     emptied = simulation.view.fork() if loss.in_any_order else None
     if loss.in_any_order:

@@ -91,7 +91,7 @@ class ReleasableHoldings:
             changes = plugin.release(self.view, pods)
             for kind, objects in changes.items():
                 names = map(object_key, cast("Sequence[ApiObject]", objects))
-                before.setdefault(kind, []).extend(filter(None, (known.named(kind, *name) for name in names)))
+                before.setdefault(kind, []).extend(filter(None, (known.find(kind, *name) for name in names)))
             self.view.objects.replace(changes)
         return before
 

@@ -61,7 +61,7 @@ class Rehearsal:
         """Return a copy in which the plan keeps exactly these nodes cordoned."""
         changes = {row: self.nodes[row] for row in self.cordoned - rows}
         changes |= {row: cordon_node(self.nodes[row]) for row in rows - self.cordoned}
-        view = self.view.changed(self.view.cluster, changes) if changes else self.view.fork()
+        view = self.view.with_changes(self.view.cluster, changes) if changes else self.view.fork()
         return replace(self, view=view, cordoned=rows)
 
     def without_placement(self, position: Position) -> Rehearsal:

@@ -83,7 +83,7 @@ class SetsOnNodes:
     def _find_fitting_nodes(self, gone: Rows, among: Bools) -> Bools:
         """Return where the pod fits without the given pods, (N,)."""
         info = self.view.pods.info[gone]
-        delta = Delta.of(self.view.node[gone], info, np.full(len(gone), -1, np.int64))
+        delta = Delta.from_changes(self.view.node[gone], info, np.full(len(gone), -1, np.int64))
         if self.giving:
             return self.giving.find_passing(gone, delta, among)
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing

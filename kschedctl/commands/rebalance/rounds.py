@@ -53,7 +53,7 @@ def rebalance(
     more, lingering = with_lingering(cluster, policy.grace_seconds)
     scheduler = Scheduler(more)
     replay = EvictionReplay.of(scheduler, seed, lingering)
-    ended = Fork.of(cluster, scheduler.view.settings._replace(ended=True))
+    ended = Fork.from_cluster(cluster, scheduler.view.settings._replace(ended=True))
     rebalancing = Rebalance(
         replay, replay.simulation.view.fork(), RemovedPods.of(ended), policy, parse_microseconds(now)
     )

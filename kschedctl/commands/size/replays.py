@@ -144,7 +144,7 @@ class NodeSets:
             every = tuple(dict.fromkeys(name for name, _ in fresh))
             yield from ((view.pods.objects[position].key, every) for position in waiting)
             return
-        more = view.changed(view.cluster, more=[(Row(0), node) for _, node in fresh])
+        more = view.with_changes(view.cluster, more=[(Row(0), node) for _, node in fresh])
         trial, known = Simulation(simulation.scheduler, more, preemption=False), dict[int, tuple[str, ...]]()
         for position in waiting:
             number = int(view.pods.info[position])

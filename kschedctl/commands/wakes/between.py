@@ -31,7 +31,7 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject, QueueingHint
 from kschedctl.scheduler.framework.waking import join_words
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.fork import same_pod
+from kschedctl.snapshot.fork import is_same_pod
 
 MAX_SHOWN_NODES = 3
 MAX_KEPT_CHANGES = 100
@@ -106,7 +106,7 @@ def _is_subject(pod: Pod, moments: Moments, keys: Collection[str] | None, *, end
 def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
     """Return the pod at the second moment, or None if it no longer exists."""
     later_pod = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
-    return later_pod if later_pod is not None and same_pod(later_pod, pod) else None
+    return later_pod if later_pod is not None and is_same_pod(later_pod, pod) else None
 
 
 def _describe_end(pod: Pod, after: Scheduler) -> str:
@@ -166,7 +166,7 @@ def _answer_pod(refused: RejectedPod, pod: Pod, moments: Moments, enough: int | 
 
 def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
     """Return whether the change is about the pod itself."""
-    return change.kind == POD and same_pod(change.object, pod)
+    return change.kind == POD and is_same_pod(change.object, pod)
 
 
 def _find_waking_change(refused: RejectedPod, heard: WatchedChange, moments: Moments) -> WakingChange | None:

@@ -17,7 +17,7 @@ from kschedctl.commands.snapshot.archive_diff import differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
 from kschedctl.scheduler.framework.events import ChangedObject
-from kschedctl.snapshot.demands import offered
+from kschedctl.snapshot.demands import compute_offer
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import group_key
@@ -140,7 +140,7 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
         return pod
     if isinstance(obj, api.Node):
         obj = default_node(obj)
-        offered(obj)
+        compute_offer(obj)
     return obj
 
 
@@ -148,7 +148,7 @@ def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
     """Return the view with a change applied, except changes of nodes and of pods without a group."""
     if change.kind == "Pod" and group_key(change.object) is not None:
         changed = change_pods(view.cluster, {object_key(change.object): change.new})
-        return Fork.of(changed, view.settings)
+        return Fork.from_cluster(changed, view.settings)
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
     after = view.fork()

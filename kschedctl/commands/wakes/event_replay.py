@@ -34,7 +34,7 @@ from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.queue_plugins import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 POP_FROM_BACKOFF_GATE = "SchedulerPopFromBackoffQ"
@@ -170,7 +170,7 @@ def replay_change(
 
 def _removes_pod(change: ChangedObject, pod: Pod) -> bool:
     """Return whether the change takes the pod out of the queue for good: deleted, terminated, or bound."""
-    if change.kind != POD or not same_pod(change.object, pod):
+    if change.kind != POD or not is_same_pod(change.object, pod):
         return False
     return change.new is None or bool(change.new.spec.node_name or change.new.terminated)
 
@@ -194,7 +194,9 @@ def merge_bases(bases: Sequence[Basis]) -> Basis:
 def filter_relevant(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
     """Return the events without those about other waiting pods."""
     return [
-        occurrence for occurrence in occurrences if not occurrence.itself or same_pod(occurrence.change.new, info.pod)
+        occurrence
+        for occurrence in occurrences
+        if not occurrence.itself or is_same_pod(occurrence.change.new, info.pod)
     ]
 
 

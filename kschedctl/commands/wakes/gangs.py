@@ -41,7 +41,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: TriedG
     gang = known.gangs.get(key) or gang_attempt(scheduler, framework, pod)
     if gang is None:
         return None
-    if scheduler.view.pods.position(pod.key) is not None:  # no manifest, which is of no gang but in its own answer
+    if scheduler.view.pods.find_position(pod.key) is not None:  # no manifest, which is of no gang but in its own answer
         known.gangs[key] = gang
     return GangResult(gang.report, gang.failures.get(pod.key))
 
@@ -49,7 +49,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: TriedG
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, known: TriedGroups) -> PodGroupReport | None:
     """Return the pod group with which the pod is tried, or None for a pod that is tried alone."""
     key = group_key(pod)
-    there = scheduler.view.pods.position(pod.key) is not None
+    there = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and there and key in known.groups:
         return known.groups[key]
     report = own_group_report(scheduler, framework, pod)

@@ -16,7 +16,7 @@ from kschedctl.commands.wakes.report import Wakes, WakesOfMany, WakeUps, WakeUps
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.fork import same_pod
+from kschedctl.snapshot.fork import is_same_pod
 from kschedctl.snapshot.pods import group_key
 
 
@@ -118,6 +118,6 @@ def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[
 
 def _adapt_answer(scheduler: Scheduler, refused: RejectedPod, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:
     """Return the answer for one pod of a group, computed anew if the change is about the pod itself."""
-    if change.kind == POD and same_pod(change.object, pod) and pod is not refused.info.pod:
+    if change.kind == POD and is_same_pod(change.object, pod) and pod is not refused.info.pod:
         return replay_change(scheduler, try_once(scheduler, scheduler.view.stored(pod)), change)
     return replace(answer, pod=pod.key)

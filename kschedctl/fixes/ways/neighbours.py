@@ -87,7 +87,7 @@ def _candidates(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
 
 
 def _named(tried: TriedNode, key: str) -> list[Position]:
-    position = tried.cycle.view.pods.position(key)
+    position = tried.cycle.view.pods.find_position(key)
     return [] if position is None else [position]
 
 
@@ -123,7 +123,7 @@ def _crowding(tried: TriedNode, key: str) -> list[Position]:
         if counted.constraint.topology_key == key:
             here = counted.eligible & (counted.column.codes == counted.column.codes[tried.at])
             selected = view.pods.matching(counted.constraint.selector, frozenset((tried.cycle.info.namespace,)))
-            positions = view.pods.with_infos(selected & ~view.pods.terminating)
+            positions = view.pods.find_positions(selected & ~view.pods.terminating)
             node = view.node[positions]
             near = np.sort(positions[(node >= 0) & here[node]])
             crowding |= dict.fromkeys(Position(position) for position in near[: 4 * MOST_TRIED].tolist())
@@ -147,7 +147,7 @@ def _evicted(tried: TriedNode) -> Counter[str]:
     view, asked = tried.trial.scheduler.view, ObjectKey.of(tried.trial.pod)
     edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != asked}
     gone = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
-    positions = (view.pods.position(f"{key.namespace}/{key.name}") for key in gone)
+    positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in gone)
     return Counter(
         name for position in positions if position is not None for name in find_budgets(view).selecting(position)
     )
@@ -200,7 +200,7 @@ def _elsewhere(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> s
     """The name of the best of the ``free`` nodes for it, empty where none takes it."""
     after = tried.cycle.view.fork()
     after.forget(position)
-    asked = after.pods.position(tried.trial.pod.key)
+    asked = after.pods.find_position(tried.trial.pod.key)
     if asked is not None and after.node[asked] < 0:
         after.assume(asked, tried.at)
     info = PodInfo(after.stored(replace(pod, spec=replace(pod.spec, node_name=""))), after.settings.requests)
@@ -257,7 +257,7 @@ def _replicas_left(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
         return None
     later = range(int(ordinal) + 1, int(ordinal) + 1 + replicas(tried, owner))
     pods = tried.cycle.view.pods
-    last = all(pods.position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
+    last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
     return int(ordinal) if last else None
 
 

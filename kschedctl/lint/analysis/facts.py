@@ -75,7 +75,7 @@ class ClusterFacts:
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
-            self._masks[key] = node_masks.allowed(self.view.nodes, compile_required_node_affinity(spec))
+            self._masks[key] = node_masks.match_required_affinity(self.view.nodes, compile_required_node_affinity(spec))
         return self._masks[key]
 
     def get_tolerated_nodes(self, workload: Workload) -> Bools:
@@ -84,7 +84,7 @@ class ClusterFacts:
         if key not in self._masks:
             nodes, tolerations = self.view.nodes, workload.spec.tolerations
             cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
-            self._masks[key] = node_masks.tolerated(nodes, tolerations) & (cordon | ~nodes.unschedulable)
+            self._masks[key] = node_masks.find_tolerated(nodes, tolerations) & (cordon | ~nodes.unschedulable)
         return self._masks[key]
 
     def get_eligible_nodes(self, workload: Workload) -> Bools:
@@ -223,7 +223,7 @@ class ClusterFacts:
         cluster = replace(self.cluster, pods=NO_PODS, resource_claims=claims)
         references = tuple(PodResourceClaim(name, name) for name in sorted(specs))
         spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
-        view = Fork.of(cluster, self.view.settings)
+        view = Fork.from_cluster(cluster, self.view.settings)
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
         cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
@@ -272,7 +272,7 @@ class ClusterFacts:
         name = f"{pod.metadata.name}-lint"
         pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
         cluster = bare.cluster.with_objects({"Pod": [pod]})
-        view = Fork.of(cluster, bare.view.settings).fork()
+        view = Fork.from_cluster(cluster, bare.view.settings).fork()
         position = view.pods.index[pod.key]
         return view, [position, *view.clone(position, max(count - 1, 0))][:count]
 

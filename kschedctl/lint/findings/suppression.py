@@ -58,14 +58,10 @@ def get_ignore_annotation(subject: Subject) -> str:
 
 def find_ignore_reason(rule_id: str, subject: Subject) -> str:
     """Return the reason for which the object's annotation suppresses a rule, or ""."""
-    return next(
-        (
-            i.reason
-            for i in parse_ignores(get_ignore_annotation(subject))
-            if i.reason and matches_rule(rule_id, i.patterns)
-        ),
-        "",
-    )
+    for entry in parse_ignores(get_ignore_annotation(subject)):
+        if entry.reason and matches_rule(rule_id, entry.patterns):
+            return entry.reason
+    return ""
 
 
 class PathIgnores(NamedTuple):
@@ -80,8 +76,10 @@ class PathIgnores(NamedTuple):
         """Return the path pattern that suppresses a finding, or ""."""
         if not finding.file or finding.file == STDIN_NAME:
             return ""
-        silencing = (path for path, rules in self.patterns.items() if matches_rule(finding.rule, rules))
-        return next((path for path in silencing if matches_path(finding.file, path, self.base)), "")
+        for path, rules in self.patterns.items():
+            if matches_rule(finding.rule, rules) and matches_path(finding.file, path, self.base):
+                return path
+        return ""
 
 
 def render_baseline(findings: Iterable[Finding]) -> str:
@@ -123,8 +121,8 @@ def parse_baseline(document: object, where: str) -> Counter[str]:
 
 def drop_baseline_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:
     """Return the findings that are not in the baseline. Each of its entries suppresses one finding."""
-    left = baseline.copy()
-    return tuple(finding for finding in findings if not _take_from_baseline(left, finding))
+    remaining = baseline.copy()
+    return tuple(finding for finding in findings if not _take_from_baseline(remaining, finding))
 
 
 def _take_from_baseline(remaining: Counter[str], finding: Finding) -> bool:

@@ -177,7 +177,7 @@ def job_would_fail(pod: Pod, objects: ClusterObjects) -> bool:
     owner = find_controller(pod.metadata)
     if owner is None or owner.kind != "Job":
         return False
-    job: StoredJob | None = objects.named("Job", pod.metadata.namespace, owner.name)
+    job: StoredJob | None = objects.find("Job", pod.metadata.namespace, owner.name)
     if job is None:
         return False
     limit = DEFAULT_BACKOFF_LIMIT if job.spec.backoff_limit is None else job.spec.backoff_limit

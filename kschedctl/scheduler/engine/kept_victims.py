@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork, make_room
+from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
 
 Positions = npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ class DryRunState:
         """Return the part of the result that still holds, unless PDBs allow other disruptions now."""
         unchanged = view.touched <= self.trail
         if nominated is not self.nominated:
-            unchanged &= ~nominated.differing(self.nominated, len(unchanged))
+            unchanged &= ~nominated.find_differing(self.nominated, len(unchanged))
         state = self.restrict_to(unchanged & self.tried)
         return replace(
             state, trail=len(view.trail), nominated=nominated, beyond=np.where(unchanged, self.beyond, UNKNOWN)
@@ -111,7 +111,7 @@ class VictimCache:
     def store(self, alike: Hashable, state: DryRunState) -> None:
         """Store a dry run, evicting the oldest ones if the cache is full."""
         if alike not in self._states:
-            make_room(self._states, max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1))
+            drop_oldest_if_full(self._states, max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1))
         self._states[alike] = state
 
 

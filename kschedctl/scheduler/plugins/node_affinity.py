@@ -57,7 +57,7 @@ from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import allowed, matching
+from kschedctl.snapshot.node_masks import match_node_selector, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -182,10 +182,10 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         """Yield rejections of the nodes that the profile's or the pod's required terms do not match."""
         matches_profile = np.ones(len(view.nodes), np.bool_)
         if self.added_required is not None:
-            matches_profile = matching(view.nodes, self.added_required)
+            matches_profile = match_node_selector(view.nodes, self.added_required)
             yield Rejection(~matches_profile, Code.UNRESOLVABLE, REASON_ENFORCED)
         required = state if state is not None else compile_required_node_affinity(info.spec)
-        matches_pod = allowed(view.nodes, required)
+        matches_pod = match_required_affinity(view.nodes, required)
         yield Rejection(
             matches_profile & ~matches_pod, Code.UNRESOLVABLE, REASON, lambda row: _find_unmet(info.spec, view, row)
         )

@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 RESTART_ALL, HOST_NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
@@ -117,7 +117,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 
     def _is_schedulable_after_pod_update(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself was updated and now requires different features."""
-        if not same_pod(change.new, info.pod):
+        if not is_same_pod(change.new, info.pod):
             return False
         old, new = (required_features(pod.spec) & self.inferred_features for pod in (change.old, change.new))
         return old != new

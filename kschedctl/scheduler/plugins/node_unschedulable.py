@@ -25,7 +25,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, treats_updated_nodes_as_new
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
@@ -83,7 +83,7 @@ class NodeUnschedulable(DeclaredPlugin):
 
     def _is_schedulable_after_pod_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself was updated and now tolerates cordoned nodes."""
-        return same_pod(change.new, info.pod) and self._tolerates_unschedulable_taint(change.new.spec)
+        return is_same_pod(change.new, info.pod) and self._tolerates_unschedulable_taint(change.new.spec)
 
     def _tolerates_unschedulable_taint(self, spec: PodSpec) -> bool:
         """Return whether the pod tolerates the taint of cordoned nodes."""

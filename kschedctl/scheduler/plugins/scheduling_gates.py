@@ -17,7 +17,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import WakeTrigger
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -53,4 +53,4 @@ class SchedulingGates(DeclaredPlugin):
 
     def _is_schedulable_after_gates_eliminated(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself was updated and has no scheduling gate left."""
-        return same_pod(change.new, info.pod) and not change.new.spec.scheduling_gates
+        return is_same_pod(change.new, info.pod) and not change.new.spec.scheduling_gates

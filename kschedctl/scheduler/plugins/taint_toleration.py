@@ -31,8 +31,8 @@ from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork, same_pod
-from kschedctl.snapshot.node_masks import first_untolerated
+from kschedctl.snapshot.fork import Fork, is_same_pod
+from kschedctl.snapshot.node_masks import find_untolerated_taints
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = ByVersion(
@@ -113,7 +113,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         """Yield a rejection for each reason, with the nodes that have an untolerated taint."""
-        untolerated_by_set, set_of_node = first_untolerated(
+        untolerated_by_set, set_of_node = find_untolerated_taints(
             view.nodes, info.spec.tolerations, self.comparison_operators
         )
         reasons = [self.reason.format(key=t.key, value=t.value) if t else "" for t in untolerated_by_set]
@@ -200,7 +200,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         The API server allows tolerations only to be added.
         """
         tolerations_added = len(change.new.spec.tolerations) != len(change.old.spec.tolerations)
-        return same_pod(change.new, info.pod) and tolerations_added
+        return is_same_pod(change.new, info.pod) and tolerations_added
 
     def _tolerates_node(self, node: Node, pod: Pod) -> bool:
         """Return whether the pod tolerates all NoSchedule and NoExecute taints of the node."""

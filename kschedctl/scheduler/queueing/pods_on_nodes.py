@@ -86,13 +86,13 @@ class IncomingPods:
         if not backed:
             return info
         if self._latest is None or self._latest[0] != position:
-            pod = self.view.renamed(position, self.stored(position))
+            pod = self.view.with_clone_name(position, self.stored(position))
             self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
         return self._latest[1]
 
     def waiting(self, position: Position) -> Pod:
         """The very pod, with the node that it waits for now."""
-        pod, row = self.view.renamed(position, self.stored(position)), self.view.nominated_row(position)
+        pod, row = self.view.with_clone_name(position, self.stored(position)), self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
         known = pod.status.nominated_node_name
         if known == name or (row == NO_ROW and known not in self.view.nodes.index):

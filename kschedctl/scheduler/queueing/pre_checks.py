@@ -17,7 +17,7 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, NODE, ActionType, ChangedObject
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
-from kschedctl.snapshot.demands import offered
+from kschedctl.snapshot.demands import compute_offer
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -81,7 +81,7 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
         {name: int(view.requested[row, column]) for name, column in view.resources.items()} if row is not None else {}
     )
     requests = {**info.incoming_requests, names.PODS: 1}
-    offer = offered(node)
+    offer = compute_offer(node)
     if any(amount > offer.get(name, 0) - used.get(name, 0) for name, amount in requests.items() if amount > 0):
         return False
     infos = () if row is None else (view.pods.infos[view.pods.info[position]] for position in view.pods_on(row))

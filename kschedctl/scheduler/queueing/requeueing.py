@@ -17,7 +17,7 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import ClusterEvent, HintFunction, QueueingHint
 from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.queueing.pre_checks import reached, really_updated
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -103,7 +103,7 @@ def hears(
     there were scheduling gates.
     """
     if occurrence.itself:
-        return same_pod(occurrence.change.new, info.pod)
+        return is_same_pod(occurrence.change.new, info.pod)
     if occurrence.up_to_priority is not None and info.priority > occurrence.up_to_priority:
         return False
     if gating_plugin and not GATE_DECIDES.at(registrations.gates.release):

@@ -22,7 +22,7 @@ from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
 )
 from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.quota_victims import QUOTA_VICTIMS_SORTED_AGAIN, QuotaClaim, QuotaVictims
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 NOT_ASKED = "not eligible due to failed to read from cycleState"
@@ -107,7 +107,7 @@ def _nominated(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests]
     for position in view.nominations[1].tolist():
         pod: Pod = view.pods.objects[position]
         quota: Quota | None = use.quotas.get(pod.metadata.namespace)
-        if quota is None or view.node[position] >= 0 or same_pod(pod, info.pod):
+        if quota is None or view.node[position] >= 0 or is_same_pod(pod, info.pod):
             continue
         if quota.namespace == info.namespace:
             if (pod.spec.priority or 0) >= info.priority:

@@ -216,7 +216,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         if gang is None:
             return PreFilterResult(reads=Reads.NODES)
         pods, group, history = gang_pods(view, gang.key), gang.group, view.gang_history
-        if history and history.is_left_alone(gang.key):
+        if history and history.is_backing_off(gang.key):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (FAILED.format(gang.name),)))
         if why := self._lacking(info, view, pods, group):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (why,)))
@@ -231,7 +231,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _lacking(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
         """Why too few pods of the group can be tried; empty where they are enough."""
         name = info.pod.metadata.name
-        asked = view.pods.position(info.pod.key) is None  # about a pod that is to be created
+        asked = view.pods.find_position(info.pod.key) is None  # about a pod that is to be created
         size, least = pods.size + asked, group.spec.min_member
         if size < least:
             return TOO_FEW.format(name, size, least)
@@ -264,7 +264,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         if gang is None or history is None:
             return
         if fits_nowhere and gang_pods(view, gang.key).size >= gang.group.spec.min_member:
-            history.leave_alone(gang.key, self.args.pod_group_backoff_seconds)
+            history.back_off(gang.key, self.args.pod_group_backoff_seconds)
         history.fail(gang.key)
 
     def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
@@ -291,6 +291,6 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         if gang is None:
             return Status(Code.UNSCHEDULABLE, (NOT_FOUND,))
         pods = gang_pods(view, gang.key)
-        itself = view.pods.position(info.pod.key)
+        itself = view.pods.find_position(info.pod.key)
         assigned = len(pods.assigned) + (itself is None or itself not in pods.assigned)
         return SUCCESS if assigned >= gang.group.spec.min_member else Status(Code.WAIT)

@@ -127,7 +127,7 @@ class LocalScores:
             if now - known.seen == 1:
                 self._take_in(known, *self.view.trail.latest)
             elif len(rows := np.flatnonzero(known.promised & (self.view.touched > known.seen))):
-                known.refused[rows] = self._refused_beside(known.nominated.on(rows), OwnRows(self.view, rows))
+                known.refused[rows] = self._refused_beside(known.nominated.restrict_to(rows), OwnRows(self.view, rows))
                 known.ahead.clear()
             known.seen = now
         return known.refused
@@ -138,10 +138,10 @@ class LocalScores:
         promised[nominated.node] = True
         refused, asked = np.zeros_like(promised), promised
         if before is not None:
-            same = ~nominated.differing(before.nominated, len(promised)) & (self.view.touched <= before.seen)
+            same = ~nominated.find_differing(before.nominated, len(promised)) & (self.view.touched <= before.seen)
             refused, asked = before.refused & promised & same, promised & ~same
         rows = np.flatnonzero(asked)
-        refused[rows] = self._refused_beside(nominated.on(rows), OwnRows(self.view, rows))
+        refused[rows] = self._refused_beside(nominated.restrict_to(rows), OwnRows(self.view, rows))
         return Crowded(nominated, promised, refused, len(self.view.trail))
 
     def _take_in(self, known: Crowded, row: int, number: int, sign: int) -> None:
@@ -152,7 +152,7 @@ class LocalScores:
         ahead = known.ahead.pop(row, []) if came else []
         if not ahead:
             more, rows = np.arange(AHEAD + 1), np.full(AHEAD + 1, row)
-            there = known.nominated.on(rows[:1])
+            there = known.nominated.restrict_to(rows[:1])
             here = np.repeat(more.astype(np.int32), len(there.node))
             repeated = Delta(here, np.tile(there.info, AHEAD + 1), np.tile(there.sign, AHEAD + 1))
             ahead = self._refused_beside(repeated, OwnRows(self.view, rows, more, self.number)).tolist()

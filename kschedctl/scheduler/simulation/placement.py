@@ -26,7 +26,7 @@ from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tie
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE
-from kschedctl.snapshot.fork import Fork, make_room
+from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
 
 ALIKE_KEPT = 1024
@@ -138,10 +138,10 @@ class Placements(IncomingPods):
             return self._asked[2]
         info = self.arriving(position)
         if self._nominated or len(self.view.nominations[0]):
-            info = info.of(self.waiting(position))
+            info = info.for_pod(self.waiting(position))
         closed = self.view.closed
         if closed and closed.cordoned:
-            return run_cycle(framework, info, self.view.changed(self.view.cluster, closed.cordoned), sampling)
+            return run_cycle(framework, info, self.view.with_changes(self.view.cluster, closed.cordoned), sampling)
         return replace(run_cycle(framework, info, self.view, sampling), victim_cache=self._kept_victims)
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
@@ -149,7 +149,7 @@ class Placements(IncomingPods):
         key = framework, info.alike
         alike = self._alike.get(key)
         if alike is None or alike.local.outdated:
-            make_room(self._alike, ALIKE_KEPT if self.view.closed is None else KINDS_KEPT)
+            drop_oldest_if_full(self._alike, ALIKE_KEPT if self.view.closed is None else KINDS_KEPT)
             local = self._local(framework, info, number)
             alike = self._alike[key] = AlikePods(framework, info, local, self._claiming(info), self._shared)
         return alike
@@ -169,7 +169,7 @@ class Placements(IncomingPods):
         key = (framework, requests, self.incoming(number) is self.view.pods.infos[number])
         local = self._locals.get(key)
         if local is None or local.outdated:
-            make_room(self._locals, ALIKE_KEPT)
+            drop_oldest_if_full(self._locals, ALIKE_KEPT)
             local = self._locals[key] = LocalScores(framework, info, number, self.view)
         return local
 

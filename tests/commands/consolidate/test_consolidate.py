@@ -263,7 +263,7 @@ def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
         for row, name in enumerate(scheduler.view.nodes.names):
             trial = DrainsInTurn(scheduler, scheduler.view).drained(Row(row))
             changed = {Row(row): cordon_node(scheduler.view.nodes.objects[row])}
-            simulation = Simulation(scheduler, scheduler.view.changed(scheduler.cluster, changed))
+            simulation = Simulation(scheduler, scheduler.view.with_changes(scheduler.cluster, changed))
             whole = NodeDrain(simulation, [name])
             whole.run()
             unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())

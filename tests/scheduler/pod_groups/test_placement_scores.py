@@ -38,7 +38,7 @@ def scores(*rows: int) -> list[int]:
     profile = SimpleNamespace(placement_weights={"Rows": 3})
     framework: Any = SimpleNamespace(at=lambda point: [Rows()] * (point == "placementScore"), profile=profile)
     proposals = [PodGroupAssignments(GroupPlacement("", np.array([row])), ()) for row in rows]
-    view = Fork.of(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "a"}}]))
+    view = Fork.from_cluster(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "a"}}]))
     return placement_scores(framework, PodGroup(), view, proposals)["Rows"].tolist()
 
 

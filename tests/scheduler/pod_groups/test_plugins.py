@@ -35,7 +35,7 @@ ANYBODYS = Settings(served=frozenset(("", "default-scheduler")))
 
 def assume(view: Fork, keys: list[str]) -> None:
     for key in keys:
-        position = view.pods.position(key)
+        position = view.pods.find_position(key)
         assert position is not None
         view.assume(position, Row(0))
 
@@ -107,7 +107,7 @@ def test_pods_count(case: Json) -> None:
     assumed = [{"kind": "Pod", **pod} for pod in case["assumedPods"] or ()]
     view = snapshot({**case, "nodes": nodes, "objects": [GROUP]}, ANYBODYS, more=map(unbound, assumed))
     for pod in assumed:
-        position = view.pods.position(f"default/{pod['metadata']['name']}")
+        position = view.pods.find_position(f"default/{pod['metadata']['name']}")
         view.assume(Position(position or 0), Row(view.nodes.index[pod["spec"]["nodeName"]]))
     assert (
         PodGroupPodsCount().score_placement(group_of(view), view, proposal(view, proposed(case)))

@@ -171,7 +171,7 @@ class ReplayedNode:
         return self._passes(left) and (not self.promised or self._passes([*left, *self.promised]))
 
     def _passes(self, pods: list[Pod]) -> bool:
-        view = Fork.of(replace(self.cluster, pods=tuple(pods)), self.scheduler.view.settings)
+        view = Fork.from_cluster(replace(self.cluster, pods=tuple(pods)), self.scheduler.view.settings)
         framework = self.scheduler.framework(self.pod.spec.scheduler_name)
         assert framework is not None
         info = PodInfo(self.pod, view.settings.requests)

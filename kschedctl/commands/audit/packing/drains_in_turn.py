@@ -219,7 +219,7 @@ class DrainsInTurn:
         draining = RevocableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
         if not draining.all_pods:
             nodes = {**closed.cordoned, row: cordoned}
-            self._begin(_State.of(self.scheduler, self.view.changed(self.view.cluster, nodes)))
+            self._begin(_State.of(self.scheduler, self.view.with_changes(self.view.cluster, nodes)))
             return
         closed.close(row, cordoned)
         for position in (*targets, *(position for position in draining.all_pods if position not in targets)):
@@ -237,7 +237,7 @@ class DrainsInTurn:
         elif latest is not None:
             latest.put_back()
             if latest.reserved:
-                view = self.view.changed(latest.before(), self._state.closed.cordoned)
+                view = self.view.with_changes(latest.before(), self._state.closed.cordoned)
                 self._begin(_State.of(self.scheduler, view))
 
     def _tried(self, draining: RevocableDrain) -> NodeTrial:
@@ -257,7 +257,7 @@ class DrainsInTurn:
         """On the cordoned cluster, whatever that means to pods."""
         names, cordoned = self.view.nodes.names, dict(self._state.closed.cordoned)
         cordoned[row] = cordon_node(self.view.nodes.objects[row])
-        simulation = Simulation(self.scheduler, self.view.changed(self.view.cluster, cordoned))
+        simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
         draining = EmptyingDrain(simulation, [names[row]])
         evictable = len(draining.evictable)
         pod, why = draining.keeping()

@@ -139,7 +139,7 @@ def _added_affinity(framework: Framework) -> bool:
 def _refused(plugins: Sequence[Plugin], group: _PodsOfInfo, view: Fork) -> Iterator[Misplaced]:
     """What the plugins say of their pods' own nodes, with one of them gone from each."""
     rows = np.unique(group.rows).astype(np.int32)
-    gone = Delta.of(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
+    gone = Delta.from_changes(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
     for plugin in plugins:
         state = None
         try:

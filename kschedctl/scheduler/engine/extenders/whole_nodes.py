@@ -65,7 +65,7 @@ def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
     """Return a fork with the returned nodes after its own, and their rows. Raises PluginError."""
     nodes = [parse_node(document) for document in offered.returned or ()]
     like = [Row(max(row, 0)) for row in offered.rows.tolist()]
-    fork = view.changed(view.cluster, {}, list(zip(like, nodes, strict=True)))
+    fork = view.with_changes(view.cluster, {}, list(zip(like, nodes, strict=True)))
     try:
         offers = view.snapshot.demands.offered_by(nodes)
     except InputError as error:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Ints, Position, Row, Rows
-from kschedctl.snapshot.delta import run_starts
+from kschedctl.snapshot.delta import find_run_starts
 from kschedctl.snapshot.fork import Fork
 
 Positions = npt.NDArray[np.int64]
@@ -173,5 +173,5 @@ def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
 
 def rank_within_runs(node: Ints | Rows) -> Positions:
     """Return for sorted rows how many equal rows come before each."""
-    starts = run_starts(node)
+    starts = find_run_starts(node)
     return np.arange(len(node)) - np.repeat(starts, np.diff(starts, append=len(node)))

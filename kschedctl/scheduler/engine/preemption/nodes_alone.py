@@ -25,7 +25,7 @@ from kschedctl.scheduler.engine.preemption.selection import DecidedByFilters, Se
 from kschedctl.scheduler.engine.preemption.victims import put_back_order
 from kschedctl.scheduler.engine.reserve import has_backed_resources
 from kschedctl.scheduler.framework import Reads
-from kschedctl.snapshot.delta import Delta, run_starts
+from kschedctl.snapshot.delta import Delta, find_run_starts
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import OwnRows
 
@@ -108,7 +108,7 @@ def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools
     breaking[state.node[must_go & state.violating]] = True
     must_go &= ~breaking[state.node]
     node, priority = state.node[must_go], trial.pod_priorities(state.pods[must_go])
-    return int(priority[run_starts(node)].min()) if len(node) else None
+    return int(priority[find_run_starts(node)].min()) if len(node) else None
 
 
 @dataclass(frozen=True)
@@ -221,14 +221,14 @@ class _PodsPerNode:
     def __init__(self, filtering: Filtering, nominated: Delta, pods: Positions) -> None:
         self.filtering, self.view = filtering, filtering.view
         node = self.view.node[pods]
-        starts = run_starts(node)
+        starts = find_run_starts(node)
         self.rows: Rows = node[starts].astype(np.int64)
         self.sizes = np.diff(starts, append=len(pods))
         self.place = np.repeat(np.arange(len(starts), dtype=np.int32), self.sizes)
         self.rank = np.arange(len(pods)) - np.repeat(starts, self.sizes)
         self._info = self.view.pods.info[pods]
         self._minus = np.full(len(pods), -1, np.int64)
-        self._nominated = nominated.on(self.rows)
+        self._nominated = nominated.restrict_to(self.rows)
 
     @cached_property
     def _own_rows(self) -> OwnRows:

@@ -97,7 +97,7 @@ class Victims:
         which = np.concatenate((gone, back, ports))
         sign = np.full(len(which), -1, np.int64)
         sign[len(gone) + len(back) :][~self.removed[ports]] = 1
-        return Delta.of(self.node[which], self.view.pods.info[self.pod[which]], sign)
+        return Delta.from_changes(self.node[which], self.view.pods.info[self.pod[which]], sign)
 
     def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
         """Build the candidates from the remaining victims on each of the nodes.

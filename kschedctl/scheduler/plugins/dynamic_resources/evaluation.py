@@ -38,7 +38,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.results import (
     check_node_selectors,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, SearchTimeoutError
-from kschedctl.snapshot.fork import make_room
+from kschedctl.snapshot.fork import drop_oldest_if_full
 
 OUTCOMES_KEPT = 4096
 MAX_ALTERNATIVES = 8
@@ -316,7 +316,7 @@ class NodeAnswers:
             key = self.example.key(row, refused=False)
             outcome = self._known.get(key)
             if outcome is None:
-                make_room(self._known, OUTCOMES_KEPT)
+                drop_oldest_if_full(self._known, OUTCOMES_KEPT)
                 outcome = self._known[key] = self.example.outcome(row, refused=False)
             self._say(row, outcome)
 

@@ -23,7 +23,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import (
 from kschedctl.scheduler.plugins.dynamic_resources.requests import Expression
 from kschedctl.scheduler.plugins.dynamic_resources.visible import VisibleDevices
 from kschedctl.scheduler.plugins.helper.device_features import Features
-from kschedctl.snapshot.fork import Fork, make_room
+from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -43,7 +43,7 @@ class Kept:
         """What is kept under a key, made now if nothing is."""
         value: V | None = self._kept.get(key)
         if value is None:
-            make_room(self._kept, self._most)
+            drop_oldest_if_full(self._kept, self._most)
             value = self._kept[key] = make()
         return value
 

@@ -33,7 +33,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, i
 from kschedctl.scheduler.plugins.dynamic_resources.pod_groups import group_of
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import matching
+from kschedctl.snapshot.node_masks import match_node_selector
 from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -109,7 +109,7 @@ def _named(spec: PodSpec) -> set[str]:
 
 
 def _requests(info: PodInfo) -> dict[str, int]:
-    return info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
+    return info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
 
 
 def _held(claim: ResourceClaim, inventory: Inventory, timeout: float) -> HeldClaim:
@@ -139,7 +139,7 @@ def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
         compiled.raise_errors()
     except NodeSelectorError as error:
         raise PluginError(str(error)) from None
-    return ~matching(inventory.nodes, compiled)
+    return ~match_node_selector(inventory.nodes, compiled)
 
 
 def _class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:

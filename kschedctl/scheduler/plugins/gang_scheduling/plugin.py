@@ -212,7 +212,7 @@ def _after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bo
 
 def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
     """How many pods the group has, this one among them, which need not be in the cluster yet."""
-    return state_of(view, key).size + (view.pods.position(info.pod.key) is None)
+    return state_of(view, key).size + (view.pods.find_position(info.pod.key) is None)
 
 
 def _is_grouped(info: PodInfo) -> bool:

@@ -83,7 +83,7 @@ def readiness(info: PodInfo, view: Fork, too_few: str) -> Status:
         tree = tree_of(view, key)
     except PluginError as failure:
         return Status(Code.UNRESOLVABLE, (str(failure),))
-    new = key if view.pods.position(info.pod.key) is None else None
+    new = key if view.pods.find_position(info.pod.key) is None else None
     if is_ready(view, tree, new):
         return SUCCESS
     return Status(Code.UNRESOLVABLE, (NO_QUORUM.format(tree.key.name) if tree.key.composite else too_few,))

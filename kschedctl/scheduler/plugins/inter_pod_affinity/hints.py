@@ -15,7 +15,7 @@ from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedO
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
 from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 COMPARES_WITH_OLD_NODE = ByVersion(
@@ -42,7 +42,7 @@ def is_schedulable_after_pod_change(
     """
     matches_anti_affinity = does_any_match if one_term_suffices else do_all_match
     old, new = change.old, change.new
-    if checks_both_ways and old is not None and new is not None and same_pod(new, info.pod):
+    if checks_both_ways and old is not None and new is not None and is_same_pod(new, info.pod):
         return True
     if any(pod is not None and not frees_room(pod, counts_nominated=checks_both_ways) for pod in (old, new)):
         return False

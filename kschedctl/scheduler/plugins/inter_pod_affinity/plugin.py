@@ -156,7 +156,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         """Yield a dependency on namespaces if terms of the pod or of running pods select them by labels."""
 
         def do_running_pods_select_namespaces(*of: str) -> bool:
-            return any(view.pods.distinct.ask_namespace_labels(field, info.namespace) for field in of)
+            return any(view.pods.distinct.depend_on_namespace_labels(field, info.namespace) for field in of)
 
         required = (*info.required_affinity, *info.required_anti_affinity)
         preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)
@@ -300,7 +300,9 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     def _resolve_namespaces(self, terms: Iterable[AffinityTerm], view: Fork) -> tuple[AffinityTerm, ...]:
         """Return the terms with the namespaces that their selectors select."""
-        return tuple(term.unrolled(view.namespace_labels, replaced=self.as_documented) for term in terms)
+        return tuple(
+            term.with_selected_namespaces(view.namespace_labels, replaced=self.as_documented) for term in terms
+        )
 
     def _cache_key(self, purpose: str) -> str:
         """Return the cache key of results that depend on how the pod's own terms are evaluated."""

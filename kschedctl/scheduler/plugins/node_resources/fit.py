@@ -64,7 +64,7 @@ from kschedctl.scheduler.plugins.node_resources.facts import DeferredResize, Ins
 from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView, of_all_nodes
+from kschedctl.snapshot.own_rows import NodeView, whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing
 
@@ -301,7 +301,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
-    fork, node = of_all_nodes(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
+    fork, node = whole_fork(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
     by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _resize_amounts_by_info(fork))
     if not by_info:
         return ()
@@ -317,7 +317,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 def _resize_amounts_by_info(view: Fork) -> dict[int, ResizeAmounts]:
     """Return the amounts for each number of a PodInfo whose pods have a deferred resize."""
     by_info = {}
-    for number in np.flatnonzero(view.pods.distinct.where_alike(is_resize_deferred)).tolist():
+    for number in np.flatnonzero(view.pods.distinct.where_template(is_resize_deferred)).tolist():
         info = view.pods.infos[number]
         reverted = PodInfo(revert_resize(info.pod), info.options)
         by_info[number] = ResizeAmounts(info.requests, reverted.requests)

@@ -93,7 +93,7 @@ def _score_constraint(
 ) -> Points:
     """Return (N,) what the constraint adds to the raw score, which grows with the matching pods in the domain."""
     column, domains, tally = build_scored_domains(constraint, settings, info, view, labelled)
-    counts = tally.brought_up(view.trail)
+    counts = tally.bring_up_to_date(view.trail)
     if domains is None:
         score = weigh_counts(counts, len(scored), constraint)
     else:
@@ -180,7 +180,7 @@ class SpreadAmong:
 
     def _iter_distinctions(self, part: ScoredDomains) -> Iterator[Distinction]:
         """Yield the label columns and counts that distinguish nodes for one constraint."""
-        column, values = part.column, partial(part.tally.brought_up, self.view.trail)
+        column, values = part.column, partial(part.tally.bring_up_to_date, self.view.trail)
         if part.domains is not None:
             yield Distinction(column, values)
             return
@@ -203,7 +203,7 @@ class SpreadAmong:
         score: Points | None = None
         for constraint, part, size in zip(self.constraints, self._parts, sizes, strict=True):
             constraint_score = weigh_counts(
-                part.tally.brought_up(self.view.trail).take(part.codes(rows)), size, constraint
+                part.tally.bring_up_to_date(self.view.trail).take(part.codes(rows)), size, constraint
             )
             if not part.column.complete:
                 constraint_score = np.where(part.column.present[rows], constraint_score, 0.0)
