@@ -1,4 +1,4 @@
-"""What a command answers: a document, how to show it, and the exit code."""
+"""The result of a command: a document, the format to print, and the exit code."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ SCHEDULES, DOES_NOT_SCHEDULE, UNDECIDED = 0, 1, 5
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """``format`` is a key of RENDERERS."""
+    """The result of a command."""
 
     document: Document
+    """The report to print."""
     format: str
+    """A key of RENDERERS."""
     style: Style
+    """Width, colors and other choices of the output."""
     exit_code: int = SCHEDULES
 
-    def made_by(self, command: str) -> Self:
-        """With the time and the command line, for reports that are passed on."""
-        made = (("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")), ("command", command))
-        return replace(self, style=replace(self.style, about=(*self.style.about, *made)))
+    def with_provenance(self, command: str) -> Self:
+        """Return the answer with the time and the command line, which saved reports show."""
+        facts = (("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")), ("command", command))
+        return replace(self, style=replace(self.style, about=(*self.style.about, *facts)))
 
-    def content(self) -> str | bytes:
-        """Bytes of a picture that is no text."""
+    def render(self) -> str | bytes:
+        """Render the answer as text, or as bytes for a PNG."""
         if self.style.plots and not plots_of(build_page(self.document, self.style)):
             log.warning("note: this answer has no plots, and --plot adds nothing to it")
         return RENDERERS[self.format](self.document, self.style)

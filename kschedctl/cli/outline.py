@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kschedctl.cli.main import COMMANDS, load
+from kschedctl.cli.main import COMMANDS, load_command
 
 FILE = Path(__file__).parent / "completions" / "options.json"
 
@@ -47,7 +47,7 @@ def build_outline(command: Any) -> CommandOutline:
 def read_outline(name: str) -> CommandOutline:
     """Return the outline of a command: from the file, or from the command itself if the file does not have it."""
     content = json.loads(FILE.read_bytes()).get(name)
-    return build_outline(load(name)) if content is None else _decode(content)
+    return build_outline(load_command(name)) if content is None else _decode(content)
 
 
 def _decode(content: Any) -> CommandOutline:
@@ -61,7 +61,7 @@ def _decode(content: Any) -> CommandOutline:
 
 def encode_outlines() -> str:
     """Return the content of the file: JSON with the outline of every command, an option per line."""
-    commands = ",\n".join(f"{json.dumps(name)}: {_encode(build_outline(load(name)))}" for name in COMMANDS)
+    commands = ",\n".join(f"{json.dumps(name)}: {_encode(build_outline(load_command(name)))}" for name in COMMANDS)
     return f"{{\n{commands}\n}}\n"
 
 

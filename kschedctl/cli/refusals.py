@@ -1,4 +1,4 @@
-"""Manifests that the API server would not create are refused, each fault with the line where it stands."""
+"""Validation of manifests as the API server does it, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kschedctl.sources.typed import typed
 
 
 def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
-    """Raises InputError for the pods, and what makes pods, that the API server would refuse in the cluster.
+    """Raise InputError if the API server would reject any of these pods and workloads.
 
-    Of all manifests all faults are told. ``namespace``: where a manifest goes that names none. What has a UID was
-    created already and is not for here.
+    The error has all problems of all manifests. `namespace` is for manifests that name none. Objects with a UID exist
+    already and must not be passed.
     """
     errors = []
     for document, place in manifests:
@@ -28,7 +28,7 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
 
 
 def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
-    """Refuse invalid budgets, classes, claims and autoscalers, of files that describe a cluster too."""
+    """Raise InputError for invalid PDBs, classes, claims and autoscalers."""
     errors = []
     for document, place in manifests:
         decoded = typed(document, around_pods.KINDS[str(document["kind"])], place)

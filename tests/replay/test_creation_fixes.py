@@ -15,7 +15,7 @@ from test_counted_pods import NODE, Json, deployment, quota, simulated
 import kschedctl
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.subjects import named
+from kschedctl.cli.subjects import find_named_targets
 from kschedctl.commands.explain.one_pod import explain, explain_target
 from kschedctl.commands.remedies import remedies
 from kschedctl.commands.remedies.pod_fixes import remedies_of
@@ -320,7 +320,7 @@ def stored(manifest: Json, there: int) -> list[Json]:
 
 def asked(documents: list[Json]) -> Any:
     inquiry = Inquiry(kschedctl.Cluster.from_objects(documents), now="2026-05-06T09:12:00Z")
-    return named(inquiry, ["deploy/web"], Scope("shop"), Source())[0]
+    return find_named_targets(inquiry, ["deploy/web"], Scope("shop"), Source())[0]
 
 
 @pytest.mark.parametrize("name", ["pods", "cpu", "above the most", "above the most, both", "ratio", "priority class"])

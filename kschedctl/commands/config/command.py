@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import (
-    Context,
-    GatesGiven,
-    Kubeconfig,
+    ContextOption,
+    FeatureGatesOption,
+    KubeconfigOption,
+    KubeVersionOption,
     Source,
-    VersionGiven,
-    feature_gates,
+    parse_feature_gates,
     with_options,
 )
-from kschedctl.cli.source import connection, tell
+from kschedctl.cli.source import connect_to_cluster, log_cluster
 from kschedctl.commands.config import check_configuration, effective_configuration
 from kschedctl.commands.lint.command import CLEAN, FOUND, DisplayOptions
 from kschedctl.errors import InputError, UsageError
@@ -45,13 +45,13 @@ class Started(TypedDict):
 class SchedulerOptions:
     """How kube-scheduler is started besides its configuration."""
 
-    feature_gates: GatesGiven = field(default_factory=list)
-    kube_version: VersionGiven = None
+    feature_gates: FeatureGatesOption = field(default_factory=list)
+    kube_version: KubeVersionOption = None
 
     def started(self) -> Started:
         return {
             "kube_version": self.kube_version or KUBE_VERSION,
-            "feature_gates": feature_gates(self.feature_gates),
+            "feature_gates": parse_feature_gates(self.feature_gates),
         }
 
 
@@ -63,8 +63,8 @@ class Live:
         bool,
         typer.Option("--live", help="view: of the live cluster's scheduler, as far as it can be seen."),
     ] = False
-    kubeconfig: Kubeconfig = None
-    context: Context = None
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
 
     @property
     def asked(self) -> bool:
@@ -124,10 +124,10 @@ def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
     from kschedctl.sources.live.reading import Wishes, scheduler_of  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.scheduler import read_setup  # noqa: PLC0415
 
-    connected = connection(Source(kubeconfig=live.kubeconfig, context=live.context))
-    wishes = Wishes(feature_gates=feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
+    connected = connect_to_cluster(Source(kubeconfig=live.kubeconfig, context=live.context))
+    wishes = Wishes(feature_gates=parse_feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
     cluster = scheduler_of(connected, read_setup(connected.server), wishes)
-    tell(cluster)
+    log_cluster(cluster)
     report = effective_configuration(
         cluster.configuration, kube_version=cluster.kube_version, feature_gates=cluster.feature_gates
     )

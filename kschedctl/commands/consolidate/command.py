@@ -13,12 +13,12 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import makes_pods
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.drawn import DrawnUntabled
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools
-from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
+from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput, check_pools
+from kschedctl.cli.option_groups.node_groups import AUTOSCALER_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import WorkOptions, exit_code
-from kschedctl.cli.source import NOTHING_MORE, load, time_of
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.run_options import WorkOptions, choose_exit_code
+from kschedctl.cli.source import NOTHING_MORE, get_cluster_time, load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.commands import consolidate as library
 from kschedctl.commands import provision, scale
@@ -114,16 +114,16 @@ def consolidate(
     if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not asked.instance_types:
         raise UsageError("what could replace a node, and for how much, is not known", hint="--instance-types FILE")
     afterwards.check()
-    live = WHAT_KARPENTER_READS.and_also(WHAT_IT_READS)
+    live = KARPENTER_KINDS.union(AUTOSCALER_KINDS)
     named = autoscaler or compare
-    cluster = load(source, live=live if asked.instance_types or groups.asked or named else NOTHING_MORE)
+    cluster = load_cluster(source, live=live if asked.instance_types or groups.is_given or named else NOTHING_MORE)
     if autoscaler is not None:
         alone = _of_autoscaler(autoscaler, source, cluster, asked, groups)
-        return view.answer(alone, exit_code(good=True, interrupted=False, undecided=alone.undecided))
+        return view.answer(alone, choose_exit_code(good=True, interrupted=False, undecided=alone.undecided))
     answer = _answer(compare, source, cluster, asked, groups)
-    report = _what_could_go(cluster, afterwards, asked.types() or (), answer, work.workers)
+    report = _what_could_go(cluster, afterwards, asked.read_types() or (), answer, work.workers)
     unsure = report.undecided or (answer is not None and answer.undecided)
-    return view.answer(report, exit_code(True, report.interrupted, unsure))
+    return view.answer(report, choose_exit_code(True, report.interrupted, unsure))
 
 
 def _what_could_go(
@@ -134,7 +134,7 @@ def _what_could_go(
     workers: Workers,
 ) -> NodeConsolidation:
     wishes, pods = afterwards.wishes(), afterwards.manifests()
-    with bars() as shown:
+    with show_progress() as shown:
         return library.consolidate(
             cluster,
             wishes,
@@ -154,7 +154,7 @@ def _answer(
         return _of_autoscaler(compare, source, cluster, asked, groups)
     if asked.instance_types and cluster.karpenter_node_pools:
         return _karpenter(source, cluster, asked)
-    return _cluster_autoscaler(source, cluster, groups) if groups.asked else None
+    return _cluster_autoscaler(source, cluster, groups) if groups.is_given else None
 
 
 def _of_autoscaler(
@@ -168,11 +168,11 @@ def _of_autoscaler(
 
 
 def _karpenter(source: Source, cluster: Cluster, asked: KarpenterInput) -> Disruption:
-    now = time_of(cluster, source)
-    with bars() as progress:
-        return provision.disrupt(cluster, asked.types() or (), asked.settings(), now=now, progress=progress)
+    now = get_cluster_time(cluster, source)
+    with show_progress() as progress:
+        return provision.disrupt(cluster, asked.read_types() or (), asked.parse_settings(), now=now, progress=progress)
 
 
 def _cluster_autoscaler(source: Source, cluster: Cluster, groups: NodeGroupInput) -> ScaleDown:
-    given, now = groups.given(), time_of(cluster, source)
+    given, now = groups.read_groups(), get_cluster_time(cluster, source)
     return scale.scale_down(cluster, given.groups, given.options, pool_label=given.label, where=given.where, now=now)

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Scope, Source, View, with_options
-from kschedctl.cli.program import command_line
-from kschedctl.cli.source import load
+from kschedctl.cli.program import build_command_line
+from kschedctl.cli.source import load_cluster
 from kschedctl.commands.explain.command import find_commands_for_pending, summarize_pending
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -20,8 +20,8 @@ FORMS = ((), ("-o", "wide"), ("-o", "markdown"))
 def demo(view: View) -> Answer:
     """A short tour of the embedded demo cluster: what is pending there and why, and three commands to try."""
     source = Source(demo=True)
-    report = summarize_pending(Scheduler(load(source)), source, Scope(all_namespaces=True), view.in_full)
+    report = summarize_pending(Scheduler(load_cluster(source)), source, Scope(all_namespaces=True), view.max_matrices)
     examples = zip(report.groups, FORMS, strict=False)
-    tour = [command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples]
+    tour = [build_command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples]
     commands = {**find_commands_for_pending(source, report), "": tour}
     return view.answer(replace(report, scope="in the demo cluster"), commands=commands)

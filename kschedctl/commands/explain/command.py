@@ -14,25 +14,24 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.next_commands import again
+from kschedctl.cli.next_commands import build_command, workload_arguments
 from kschedctl.cli.option_groups.autoscalers import Autoscalers
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.karpenter import KarpenterInput
 from kschedctl.cli.option_groups.node_groups import NodeGroupInput
-from kschedctl.cli.option_groups.whole_pods import remember
+from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
 from kschedctl.cli.options import Places, Scope, Source, View, with_options
-from kschedctl.cli.references import are_pods
-from kschedctl.cli.run_options import Sampled, exit_code
+from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (
+    CREATION_FAILURE_KINDS,
+    HELD_BACK_KINDS,
     NOTHING_MORE,
-    WHAT_FAILED,
-    WHAT_WAITS_ELSEWHERE,
     LiveKinds,
-    in_context,
-    time_of,
+    get_cluster_time,
+    with_context_namespace,
 )
-from kschedctl.cli.workload_arguments import _workload
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.named_elsewhere import (
     find_new_resources,
@@ -40,7 +39,7 @@ from kschedctl.commands.explain.named_elsewhere import (
     report_named_elsewhere,
     report_new_resources,
 )
-from kschedctl.commands.explain.pending_pods import pending_in, with_growth
+from kschedctl.commands.explain.pending_pods import add_growth, report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
 from kschedctl.commands.explain.supposed_options import Supposed
@@ -100,7 +99,7 @@ def explain(
     """
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
-    with extending.calling() as call_extender:
+    with extending.open_caller() as call_extender:
         question = _Question(
             source=source,
             scope=scope,
@@ -112,7 +111,7 @@ def explain(
             call_extender=call_extender,
             sampled=sampled.sampled_from,
             extender_arguments=extending.arguments(),
-            in_full=view.in_full,
+            in_full=view.max_matrices,
         )
 
         def build_answer(inquiry: Inquiry) -> Answer:
@@ -122,7 +121,7 @@ def explain(
         if watch:
             name = view.output.name
             return watched(source, scope, name, lambda cluster: build_answer(Inquiry(cluster)), question.live_kinds)
-        pods_alone = are_pods(question.pods)
+        pods_alone = name_only_pods(question.pods)
         return build_answer(read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=question.live_kinds))
 
 
@@ -150,29 +149,29 @@ class _Question(msgspec.Struct, frozen=True):
 
         About workloads and about all pending pods, these include the reasons why pods were not created.
         """
-        only_pods = self.pods and are_pods(self.pods)
-        kinds = NOTHING_MORE if only_pods else WHAT_FAILED.and_also(WHAT_WAITS_ELSEWHERE)
-        return kinds.and_also(self.autoscalers.live)
+        only_pods = self.pods and name_only_pods(self.pods)
+        kinds = NOTHING_MORE if only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
+        return kinds.union(self.autoscalers.live)
 
     def build_report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """Answer the question about the cluster that was read. Raises KschedctlError."""
-        now = time_of(inquiry.cluster, self.source)
+        now = get_cluster_time(inquiry.cluster, self.source)
         inquiry = replace(inquiry, call_extender=self.call_extender, sampled=self.sampled, now=now)
-        inquiry = inquiry.asking_for(self.scope.scheduler_name)
+        inquiry = inquiry.with_scheduler_name(self.scope.scheduler_name)
 
         if self.pods:
             words = pods_of_groups(inquiry, self.pods, self.scope, self.source)
             if waiting_elsewhere := report_named_elsewhere(inquiry, words, self.scope, self.source, now):
                 return waiting_elsewhere
-            return self._explain_all(subjects.named(inquiry, words, self.scope, self.source), inquiry)
-        if targets := subjects.of_files(inquiry, self.scope):
+            return self._explain_all(subjects.find_named_targets(inquiry, words, self.scope, self.source), inquiry)
+        if targets := subjects.find_targets_in_files(inquiry, self.scope):
             return self._add_new_resources(self._explain_all(targets, inquiry), inquiry)
-        if inquiry.around and (new_resources := report_new_resources(inquiry.cluster, now)):
+        if inquiry.has_outer_cluster and (new_resources := report_new_resources(inquiry.cluster, now)):
             return new_resources
 
         if self.supposed:
             raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")
-        scope = in_context(self.scope, self.source, inquiry.cluster)
+        scope = with_context_namespace(self.scope, self.source, inquiry.cluster)
         if not inquiry.manifests:
             found_pods.check_namespace(inquiry.cluster, scope)
         return self._report_pending(inquiry, scope)
@@ -181,13 +180,13 @@ class _Question(msgspec.Struct, frozen=True):
         """Explain each target; several explanations become one document."""
         from kschedctl.commands.explain import cycle_report, one_pod  # noqa: PLC0415 - not for a summary of no pods
 
-        remember(self.call_extender, targets, inquiry, self.source)
+        collect_pod_extras(self.call_extender, targets, inquiry, self.source)
         reports = []
         for target in targets:
             report = one_pod.explain_with_fixes(
                 self.supposed.of(target),
-                self.autoscalers.new_node,
-                self.autoscalers.fixes,
+                self.autoscalers.find_new_node,
+                self.autoscalers.find_fixes,
                 remedies=self.remedies,
                 now=inquiry.now,
             )
@@ -209,16 +208,16 @@ class _Question(msgspec.Struct, frozen=True):
     def _report_pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """Report all pending pods. If there are none, explain one pod of each workload in the files that has none."""
         report = summarize_pending(inquiry.scheduler, self.source, scope, self.in_full)
-        workloads = subjects.without_pods(inquiry, scope)
+        workloads = subjects.find_workloads_without_pods(inquiry, scope)
         if workloads and (report.groups or report.not_created):
             log.warning(
                 "note: not explained: %s: name them to have them explained",
                 names([f"{kind} {n}/{name}" for kind, n, name in workloads]),
             )
         elif workloads:
-            return self._explain_all(subjects.stand_ins(inquiry, workloads), inquiry)
+            return self._explain_all(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
-            return with_growth(report, lambda: self.autoscalers.growth(inquiry.cluster))
+            return add_growth(report, lambda: self.autoscalers.find_growth(inquiry.cluster))
         return report
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
@@ -236,9 +235,13 @@ class _Question(msgspec.Struct, frozen=True):
             command = _choose_next_command(explanations[0])
             if command == "remedies":
                 options += node_groups
-            return {explanations[0].pod: again(self.source, command, self.pods, self.scope.named(), options)}
+            return {
+                explanations[0].pod: build_command(
+                    self.source, command, self.pods, self.scope.namespace_arguments(), options
+                )
+            }
         return {
-            explanation.pod: again(self.source, _choose_next_command(explanation), explanation.pod, options)
+            explanation.pod: build_command(self.source, _choose_next_command(explanation), explanation.pod, options)
             for explanation in explanations
             if cluster.pod(*explanation.pod.split("/", 1)) is not None
         }
@@ -256,13 +259,15 @@ def find_commands_for_pending(source: Source, report: PendingPods, options: Iter
     """
     options = list(options)
     workloads = {
-        not_created.workload: again(source, "explain", *_workload(not_created.workload), options=options)
+        not_created.workload: build_command(
+            source, "explain", *workload_arguments(not_created.workload), options=options
+        )
         for not_created in report.not_created
     }
-    groups = {group.pods[0]: again(source, "explain", group.pods[0], options) for group in report.groups}
+    groups = {group.pods[0]: build_command(source, "explain", group.pods[0], options) for group in report.groups}
     if groups:
         return {"": next(iter(groups.values())), **groups, **workloads}
-    return {"": again(source, "explain", "-A") if report.elsewhere else (), **workloads}
+    return {"": build_command(source, "explain", "-A") if report.elsewhere else (), **workloads}
 
 
 def _to_answer(
@@ -276,7 +281,7 @@ def _to_answer(
             log.warning("not replayed yet: %s", text)
         if report.ignored:
             log.warning("ignored: %s", "; ".join(report.ignored))
-    code = exit_code(is_fine(report), interrupted=False, undecided=report.undecided)
+    code = choose_exit_code(is_fine(report), interrupted=False, undecided=report.undecided)
     return view.answer(report, code, commands, places)
 
 
@@ -306,5 +311,5 @@ def is_fine(report: Explanation | Explanations | PendingPods) -> bool:
 
 def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """Group the pending pods of the scope by cause, and add the workloads whose pods could not be created."""
-    now = time_of(scheduler.cluster, source)
-    return pending_in(scheduler, found_pods.namespace_of(scope), scope.selector, now, in_full)
+    now = get_cluster_time(scheduler.cluster, source)
+    return report_pending(scheduler, found_pods.namespace_of_scope(scope), scope.selector, now, in_full)

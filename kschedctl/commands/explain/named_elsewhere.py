@@ -9,8 +9,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
-from kschedctl.cli.references import ELSEWHERE_KINDS, Reference, references
-from kschedctl.cli.source import in_context
+from kschedctl.cli.references import HELD_BACK_KINDS, Reference, parse_references
+from kschedctl.cli.source import with_context_namespace
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
@@ -26,9 +26,9 @@ def report_named_elsewhere(
 
     Raises UsageError if a word names what is not there, or if the words name both sorts of objects.
     """
-    home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+    home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     waiting = find_waiting_elsewhere(inquiry.cluster, None, now)
-    targets = [_find_target(inquiry.cluster, each, scope, home, waiting) for each in references(words)]
+    targets = [_find_target(inquiry.cluster, each, scope, home, waiting) for each in parse_references(words)]
     named = [target for target in targets if target is not None]
     if not named:
         return None
@@ -66,7 +66,7 @@ def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
 
 def pods_of_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
     """Return the words with each PodGroup that has pods without a node replaced by these pods."""
-    home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+    home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     replaced: list[str] = []
     for word, reference in zip(words, _references_word_by_word(words), strict=True):
         group = reference is not None and reference.kind == "PodGroup"
@@ -77,7 +77,7 @@ def pods_of_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source:
 
 def _references_word_by_word(words: Sequence[str]) -> list[Reference | None]:
     """Return what each word names, None for a first word that is the kind of all others."""
-    named = list(references(words))
+    named = list(parse_references(words))
     return [*[None] * (len(words) - len(named)), *named]
 
 
@@ -103,11 +103,11 @@ def _find_target(
     """Return the object that waits elsewhere, None for a pod or what makes pods. Raises UsageError."""
     kind, namespace, name = reference
     namespaces = None if scope.all_namespaces and not namespace else {namespace or scope.namespace or home}
-    if kind not in ELSEWHERE_KINDS:
+    if kind not in HELD_BACK_KINDS:
         return _find_foreign_job(cluster, reference, namespaces, waiting)
     found = [
         Owner(kind, obj.metadata.namespace, obj.metadata.name)
-        for field in ELSEWHERE_KINDS[kind]
+        for field in HELD_BACK_KINDS[kind]
         for obj in getattr(cluster, field)
         if obj.metadata.name == name and (namespaces is None or obj.metadata.namespace in namespaces)
     ]

@@ -10,7 +10,14 @@ from datetime import datetime
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import PICTURES, TEMPLATES
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.source import NOTHING_MORE, LiveKinds, as_told, connection, tell, wishes
+from kschedctl.cli.source import (
+    NOTHING_MORE,
+    LiveKinds,
+    build_wishes,
+    connect_to_cluster,
+    log_cluster,
+    with_admission_plugins,
+)
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
@@ -51,10 +58,10 @@ def followed(
     from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
 
-    connected = connection(source)
-    follower = Follower(connected.server, read_live(connected, wishes(source, namespace, live=live)), every=every)
-    tell(follower.reading.cluster())
-    yield from (as_told(cluster, source) for cluster in follower.clusters())
+    connected = connect_to_cluster(source)
+    follower = Follower(connected.server, read_live(connected, build_wishes(source, namespace, live=live)), every=every)
+    log_cluster(follower.reading.cluster())
+    yield from (with_admission_plugins(cluster, source) for cluster in follower.clusters())
 
 
 def _verdict(answer: Answer) -> object:
@@ -67,7 +74,7 @@ def _verdict(answer: Answer) -> object:
     if isinstance(document, PendingPods):
         groups = tuple((group.verdict, group.cause, group.pods) for group in document.groups)
         return groups, document.elsewhere > 0, tuple(map(_lacking, document.not_created))
-    return answer.content()
+    return answer.render()
 
 
 def _lacking(lacking: NotCreated | None) -> object:
@@ -78,5 +85,5 @@ def _lacking(lacking: NotCreated | None) -> object:
 def _print(answer: Answer, again: bool) -> None:
     if again and answer.format not in DATA:
         sys.stdout.write(f"\n--- {datetime.now():%H:%M:%S}\n")
-    sys.stdout.write(str(answer.content()))
+    sys.stdout.write(str(answer.render()))
     sys.stdout.flush()

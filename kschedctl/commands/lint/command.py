@@ -17,11 +17,11 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.answer import UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, Form, option
-from kschedctl.cli.option_groups.karpenter import WHAT_POOLS_ARE, InstanceTypeInput
-from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.source import WHAT_LIMITS, from_files, load
+from kschedctl.cli.forms import TABLE, OutputFormat, output_option
+from kschedctl.cli.option_groups.karpenter import POOL_KINDS, InstanceTypeInput
+from kschedctl.cli.options import Color, Output, Source, parse_feature_gates, with_options
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import Destination, build_context, build_report
 from kschedctl.commands.lint.described_cluster import DescribedCluster
 from kschedctl.commands.lint.filters import LintFilters
@@ -82,7 +82,7 @@ class ClusterOptions(InstanceTypeInput):
         """Return the cluster, or None if no option names one. Raises KschedctlError."""
         named = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
-            return DescribedCluster(load(named, live=WHAT_LIMITS.and_also(WHAT_POOLS_ARE)))
+            return DescribedCluster(load_cluster(named, live=CREATION_LIMIT_KINDS.union(POOL_KINDS)))
         return _load_cluster_from_files(named) if self.with_cluster or source.demo else None
 
 
@@ -136,9 +136,9 @@ class RuleOptions(LintFilters):
 class DisplayOptions:
     """How to show the findings."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")] = (
-        TABLE
-    )
+    output: Annotated[
+        OutputFormat, output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")
+    ] = TABLE
     color: Annotated[
         Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
@@ -195,9 +195,9 @@ def lint(
     check_output_files(rule_options.write_baseline)
     rule_options.validate_fix_options(manifests)
     cluster = cluster_options.load_cluster(source)
-    instance_types = cluster_options.types()
+    instance_types = cluster_options.read_types()
     destination = Destination(rule_options.namespace or "", _resolve_together(project), _list_named_files(paths))
-    gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
+    gates = FeatureGates(source.kube_version or KUBE_VERSION, parse_feature_gates(source.feature_gates))
     linter = _build_linter(
         rule_options, project, lambda linted: build_context(linted, cluster, gates, destination, instance_types)
     )
@@ -288,7 +288,7 @@ def _list_named_files(paths: list[str]) -> list[str]:
 
 def _load_cluster_from_files(source: Source) -> DescribedCluster:
     """Return the cluster that files describe. Raises KschedctlError."""
-    cluster, reading = from_files(source)
+    cluster, reading = read_files(source)
     documents = (manifest.document for manifest in (*reading.stored, *reading.manifests))
     return DescribedCluster(cluster, stored_manifests={_get_owner(document): document for document in documents})
 
@@ -306,7 +306,7 @@ def _read_manifests(paths: list[str], source: Source, rule_options: RuleOptions,
     included = rule_options.exclude_files(find_files(paths, source.recursive).files, project)
     files = [file if file == STDIN else from_here(file) for file in included]
     builds = source.builds(files)
-    with bars() as progress:
+    with show_progress() as progress:
         return read_repository(files, builds, strict=rule_options.strict, progress=progress.begin)
 
 

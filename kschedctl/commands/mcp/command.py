@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.source import EVERYTHING, load, time_of
+from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.sources.documents.documents import read_content
@@ -38,8 +38,8 @@ class ServedCluster:
         """The cluster and its time. Raises KschedctlError."""
         old = self.source.live and time.monotonic() - self._read > FRESH_SECONDS
         if self._cluster is None or old:
-            self._cluster, self._read = load(self.source, live=EVERYTHING), time.monotonic()
-        return self._cluster, time_of(self._cluster, self.source)
+            self._cluster, self._read = load_cluster(self.source, live=ALL_KINDS), time.monotonic()
+        return self._cluster, get_cluster_time(self._cluster, self.source)
 
 
 @with_options

@@ -10,9 +10,9 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.drawn import DrawnUntabled
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import WHAT_EVICTIONS_END, load, time_of
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.run_options import choose_exit_code
+from kschedctl.cli.source import EVICTION_KINDS, get_cluster_time, load_cluster
 from kschedctl.commands import rebalance as library
 from kschedctl.errors import InputError
 from kschedctl.sources.read import read_objects
@@ -45,12 +45,12 @@ def rebalance(
     pod anti-affinity, and spread constraints. Plugins that are not replayed are told.
     """
     document = _document(policy) if policy else None
-    cluster = load(source, live=WHAT_EVICTIONS_END)
-    now = time_of(cluster, source)
-    with bars() as progress:
+    cluster = load_cluster(source, live=EVICTION_KINDS)
+    now = get_cluster_time(cluster, source)
+    with show_progress() as progress:
         report = library.rebalance(cluster, document, name=policy, rounds=rounds, seed=seed, now=now, progress=progress)
     good = report.quiet and not report.unsafe
-    return view.answer(report, exit_code(good, report.interrupted, report.undecided))
+    return view.answer(report, choose_exit_code(good, report.interrupted, report.undecided))
 
 
 def _document(path: str) -> JsonObject:

@@ -10,17 +10,17 @@ import typer
 
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import answer
+from kschedctl.cli.asking import ask_and_answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
-from kschedctl.cli.next_commands import STDIN, again
+from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.fail_on import FailOn
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput
-from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
+from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput
+from kschedctl.cli.option_groups.node_groups import AUTOSCALER_STATUS_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
-from kschedctl.cli.source import NOTHING_MORE, WHAT_WAITS_ELSEWHERE, LiveKinds, clusters, time_of
+from kschedctl.cli.source import HELD_BACK_KINDS, NOTHING_MORE, LiveKinds, get_cluster_time, load_clusters
 from kschedctl.cluster import Cluster
 from kschedctl.commands import simulate as study
 from kschedctl.commands.simulate.follow_rollout import follow_rollout
@@ -106,8 +106,8 @@ class SimulateOptions:
         alone = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale is one possible run: leave out --runs")
-        live = WHAT_IT_SAYS.and_also(WHAT_KARPENTER_READS) if self.autoscale else NOTHING_MORE
-        live = live.and_also(WHAT_WAITS_ELSEWHERE) if alone else live
+        live = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
+        live = live.union(HELD_BACK_KINDS) if alone else live
         applications = _read_applications(source, namespace, without_files=alone, live=live)
         if not alone and not all(map(_has_something_to_apply, applications.values())):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
@@ -120,8 +120,10 @@ class SimulateOptions:
         """Build the autoscaler if one was requested. Raises InputError, UsageError."""
         if not self.autoscale:
             return None
-        now = time_of(cluster, source)
-        return autoscaler_of(cluster, now, node_groups.given(), karpenter.types(), karpenter.settings())
+        now = get_cluster_time(cluster, source)
+        return autoscaler_of(
+            cluster, now, node_groups.read_groups(), karpenter.read_types(), karpenter.parse_settings()
+        )
 
     def validate_follow(self, run: RunOptions) -> None:
         """Raise UsageError for options that do not go with --follow."""
@@ -160,18 +162,20 @@ def simulate(
     """
     if manner.follow is not None:
         manner.validate_follow(run)
-        with extending.calling() as call:
-            return answer(run, result, *_prepare_following(manner.follow, source, run, namespace, call))
+        with extending.open_caller() as call:
+            return ask_and_answer(run, result, *_prepare_following(manner.follow, source, run, namespace, call))
     applications = manner.read_applications(source, run, namespace)
-    options = manner.build_settings(run.options(), result.in_full)
+    options = manner.build_settings(run.options(), result.max_matrices)
     ask = _build_question(options, lambda cluster: manner.build_autoscaler(cluster, source, node_groups, karpenter))
 
     def following(application: Application, report: SimulationReport) -> Sequence[str]:
         return tuple(_suggest_commands(report, application.source, namespace, extending))
 
     places = next(iter(applications.values())).places
-    with extending.calling() as options["call_extender"]:
-        return answer(run, result, applications, ask, manner.is_acceptable, following=following, places=places)
+    with extending.open_caller() as options["call_extender"]:
+        return ask_and_answer(
+            run, result, applications, ask, manner.is_acceptable, suggest_commands=following, places=places
+        )
 
 
 def _build_question(
@@ -207,7 +211,7 @@ def _read_applications(
         raise UsageError(
             "-n is for manifests, and there are none", hint="leave it out: pods of all namespaces take part"
         )
-    return {name: Application(*asked, [], {}) for name, asked in clusters(source, live).items()}
+    return {name: Application(*asked, [], {}) for name, asked in load_clusters(source, live).items()}
 
 
 def _prepare_following(
@@ -241,6 +245,6 @@ def _suggest_commands(
     more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
     daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
-        yield from again(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=more)
+        yield from build_command(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=more)
     if any(w.removed and w.created and not w.rollout for w in report.workloads):
-        yield from again(source, "simulate", options=[*more, "--rollout"])
+        yield from build_command(source, "simulate", options=[*more, "--rollout"])

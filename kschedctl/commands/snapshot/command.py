@@ -12,7 +12,7 @@ import typer
 from kschedctl.api.copying import replace
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Color, Source, Untabled, with_options
-from kschedctl.cli.source import EVERYTHING, load
+from kschedctl.cli.source import ALL_KINDS, load_cluster
 from kschedctl.cluster import NOT_LISTED
 from kschedctl.commands.snapshot import diff as difference
 from kschedctl.commands.snapshot.report import SnapshotReport
@@ -74,7 +74,7 @@ def save(
     if mapping is not None and not anonymize:
         raise UsageError("there are no pseudonyms to write down", where="--mapping", hint="it goes with --anonymize")
     check_output_files(output, mapping)
-    cluster = load(source, live=EVERYTHING)
+    cluster = load_cluster(source, live=ALL_KINDS)
     stays: tuple[str, ...] = ()
     if anonymize:
         cluster, originals, stays = anonymized(cluster)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, Untabled, with_options
-from kschedctl.cli.source import connection
+from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands.version.report import ClusterVersion, Version
 from kschedctl.errors import ClusterError
 from kschedctl.text.urls import without_user
@@ -59,7 +59,7 @@ def _of_snapshot(path: str) -> ClusterVersion:
 def _live(source: Source) -> ClusterVersion:
     from kschedctl.sources.live.scheduler import read_version  # noqa: PLC0415 - only live clusters need the client
 
-    connected = connection(replace(source, request_timeout=source.request_timeout or PATIENCE))
+    connected = connect_to_cluster(replace(source, request_timeout=source.request_timeout or PATIENCE))
     replayed, server, warnings = read_version(connected.server)
     for warning in warnings:
         log.warning("warning: %s", warning)

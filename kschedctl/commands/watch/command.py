@@ -18,9 +18,9 @@ import typer
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import makes_pods
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.forms import TABLE, OutputFormat, output_option
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.source import EVERYTHING, load, time_of
+from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.commands.explain.watching import followed
 from kschedctl.commands.help.command import topics
 from kschedctl.commands.watch.cluster_metrics import cluster_metrics
@@ -56,7 +56,9 @@ class Printed(StrEnum):
 class MetricsOutput(Output):
     """How numbers are shown."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "csv", "openmetrics")] = TABLE
+    output: Annotated[
+        OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "csv", "openmetrics")
+    ] = TABLE
 
 
 @with_options
@@ -93,8 +95,8 @@ def watch(
     shapes, units = _shapes(room_for or ()), [str(unit) for unit in losses or ()]
     if metrics:
         return _serve(metrics, source, shapes, units, every)
-    cluster = load(source, live=EVERYTHING)
-    report = cluster_metrics(cluster, shapes, units=units, now=time_of(cluster, source))
+    cluster = load_cluster(source, live=ALL_KINDS)
+    report = cluster_metrics(cluster, shapes, units=units, now=get_cluster_time(cluster, source))
     return view.answer(report, UNDECIDED if report.undecided else SCHEDULES)
 
 
@@ -107,7 +109,7 @@ def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Se
         raise UsageError("only a live cluster can be watched", where="--metrics", hint="-o openmetrics prints once")
     least = seconds_of(every, "--every")
     with _until_sigterm(), MetricsServer(address) as served:
-        for cluster in followed(source, None, EVERYTHING, every=least):
+        for cluster in followed(source, None, ALL_KINDS, every=least):
             started = time.monotonic()
             now = datetime.now(UTC).isoformat(timespec="seconds")
             served.show(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import answer
+from kschedctl.cli.asking import ask_and_answer
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
-from kschedctl.cli.source import Asked, clusters
+from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import whatif as study
 from kschedctl.commands.whatif.one_more_node import leaves_no_pod_pending
 from kschedctl.commands.whatif.report import WhatIf
@@ -84,14 +84,14 @@ def whatif(
         **run.options(),
         "read": steps.read,
         "where": steps.where,
-        "in_full": result.in_full,
+        "in_full": result.max_matrices,
     }
 
-    def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
+    def ask(asked: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
         return study.whatif(asked.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
-    with extending.calling() as options["call_extender"]:
-        return answer(run, result, clusters(source), ask, leaves_no_pod_pending)
+    with extending.open_caller() as options["call_extender"]:
+        return ask_and_answer(run, result, load_clusters(source), ask, leaves_no_pod_pending)
 
 
 def _validate_usage(scenario: str | None, compared: ComparisonOptions) -> None:
