@@ -285,7 +285,7 @@ def _rolled_out(owner: Owner, change: WorkloadChange, scheduler: Scheduler, dele
     if any(eviction.victim in own for eviction in simulation.evictions):
         return rolled_out._replace(refused="its rollout evicts pods of its own")
     if rollout.denied is not None:
-        return rolled_out._replace(refused=f"its pods are not created: {shorten_api_message(creation.words[0])}")
+        return rolled_out._replace(refused=f"its pods are not created: {shorten_api_message(creation.denials[0])}")
     if rollout.old or rollout.coming:
         return rolled_out._replace(refused=f"its rollout gets {rollout.status}")
     if placed < min(before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:

@@ -118,7 +118,7 @@ def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> No
     (tmp_path / "m.yaml").write_text(text["bad"])
     manifests = list(read_manifests(str(tmp_path / "m.yaml")))
     cluster = Cluster.from_objects(list(yaml.safe_load_all(text["cluster"])))
-    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster), choose_rules([rule], ()))
+    report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster), choose_rules([rule], ()))
     (found,) = report.findings
     assert found.message.startswith(f"{replicas} replicas, but only {counted(fits, 'usable host')}")
     assert re.search(rf": {replicas - fits} stays? Pending$", found.message)

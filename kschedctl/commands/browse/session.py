@@ -17,7 +17,7 @@ from kschedctl.commands.browse.contents import node_contents, workload_pods
 from kschedctl.commands.browse.report import NodeContents, WorkloadPods
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message
 from kschedctl.commands.explain.one_pod import explain_target
-from kschedctl.commands.explain.pending_pods import pending_pods
+from kschedctl.commands.explain.pending_pods import group_pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.pod_fixes import remedies_of
@@ -65,7 +65,7 @@ class BrowseSession:
     @cached_property
     def pending(self) -> PendingPods:
         """Pending pods, by cause."""
-        return pending_pods(self.scheduler, self.waiting, found_pods.describe_pods_of_scope(self.scope), self.now)
+        return group_pending_pods(self.scheduler, self.waiting, found_pods.describe_pods_of_scope(self.scope), self.now)
 
     @cached_property
     def causes(self) -> Mapping[str, str]:

@@ -20,8 +20,8 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
-from kschedctl.commands.explain.eliminations import eliminations
-from kschedctl.commands.explain.reach import but_for_room, obstacles
+from kschedctl.commands.explain.eliminations import report_eliminations
+from kschedctl.commands.explain.reach import but_for_room, find_obstacles
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create
@@ -248,7 +248,7 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
         domains=count_by_domain(view, placed, find_topology_keys(view, view.pods.objects[positions[0]])),
         verdict=last.verdict,
         message=simulation.message(last.position) if stopped else last.message,
-        eliminations=eliminations(obstacles(stopped), stopped) if stopped else (),
+        eliminations=report_eliminations(find_obstacles(stopped), stopped) if stopped else (),
         headroom=compute_headroom(view, before, but_for_room(stopped) if stopped else None),
         unknown=find_simulation_unknowns(simulation),
         curve=() if shared.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),

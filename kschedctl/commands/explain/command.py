@@ -39,7 +39,7 @@ from kschedctl.commands.explain.named_elsewhere import (
     report_named_elsewhere,
     report_new_resources,
 )
-from kschedctl.commands.explain.pending_pods import pending_in, with_growth
+from kschedctl.commands.explain.pending_pods import add_growth, report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
 from kschedctl.commands.explain.supposed_options import Supposed
@@ -217,7 +217,7 @@ class _Question(msgspec.Struct, frozen=True):
         elif workloads:
             return self._explain_all(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
-            return with_growth(report, lambda: self.autoscalers.find_growth(inquiry.cluster))
+            return add_growth(report, lambda: self.autoscalers.find_growth(inquiry.cluster))
         return report
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
@@ -312,4 +312,4 @@ def is_fine(report: Explanation | Explanations | PendingPods) -> bool:
 def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """Group the pending pods of the scope by cause, and add the workloads whose pods could not be created."""
     now = get_cluster_time(scheduler.cluster, source)
-    return pending_in(scheduler, found_pods.namespace_of_scope(scope), scope.selector, now, in_full)
+    return report_pending(scheduler, found_pods.namespace_of_scope(scope), scope.selector, now, in_full)

@@ -10,15 +10,15 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Scores
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.commands.explain.advice import advice
+from kschedctl.commands.explain.advice import iter_advice
 from kschedctl.commands.explain.bypassed_scheduler import claims_without_scheduler
-from kschedctl.commands.explain.causes import causes
-from kschedctl.commands.explain.eliminations import eliminations, node_groups, node_reports
-from kschedctl.commands.explain.gang import gang_report
-from kschedctl.commands.explain.headline import headline
-from kschedctl.commands.explain.pod_group import chance, in_group, own_group_report
-from kschedctl.commands.explain.preemption import preemption_report
-from kschedctl.commands.explain.reach import Obstacle, obstacles
+from kschedctl.commands.explain.causes import find_causes
+from kschedctl.commands.explain.eliminations import group_nodes, report_eliminations, report_nodes
+from kschedctl.commands.explain.gang import report_gang
+from kschedctl.commands.explain.headline import build_headline
+from kschedctl.commands.explain.pod_group import add_group, iter_order_doubts, report_own_group
+from kschedctl.commands.explain.preemption import report_preemption
+from kschedctl.commands.explain.reach import Obstacle, find_obstacles
 from kschedctl.commands.explain.report import (
     UNSCHEDULABLE,
     DeviceReport,
@@ -27,7 +27,7 @@ from kschedctl.commands.explain.report import (
     PreFilterReport,
     VolumesReport,
 )
-from kschedctl.commands.explain.upstream_faults import upstream_faults
+from kschedctl.commands.explain.upstream_faults import find_upstream_faults
 from kschedctl.replay import unknown as doubts
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.replay.unknown import (
@@ -85,20 +85,22 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         if verdict == "Bound":
             report = replace(report, claims_without_scheduler=claims_without_scheduler(pod, scheduler.view))
         if framework is None and verdict == "NotResponsible" and not info.terminating:
-            report = replace(report, pod_group=gang_report(scheduler, None, pod))
+            report = replace(report, pod_group=report_gang(scheduler, None, pod))
     else:
         cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
         report = report_cycle(cycle, scheduler, framework, nodes=nodes)
-        group = own_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
-        report = in_group(report, group)
-        report = _add_unknown(report, (*unknown, *doubts.find_cycle_unknowns(cycle, framework), *chance(group)))
+        group = report_own_group(scheduler, framework, pod) or report_gang(scheduler, framework, pod)
+        report = add_group(report, group)
+        report = _add_unknown(
+            report, (*unknown, *doubts.find_cycle_unknowns(cycle, framework), *iter_order_doubts(group))
+        )
     report = _add_gang_doubts(report)
 
-    words = headline(report, pod, scheduler.configuration.profiles)
+    words = build_headline(report, pod, scheduler.configuration.profiles)
     if report.verdict == UNSCHEDULABLE and (missing := MissingStorageClasses(scheduler.cluster).find(pod)):
         words = f"StorageClass {missing.name} does not exist: {words}"
     report = replace(report, headline=words)
-    return replace(report, advice=tuple(advice(report, pod, scheduler, framework))) if nodes else report
+    return replace(report, advice=tuple(iter_advice(report, pod, scheduler, framework))) if nodes else report
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
@@ -155,7 +157,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
     if verdict == "Schedulable" and permit:
         verdict, message = _find_verdict_of_permit(cycle, permit)
 
-    rejections = obstacles(cycle)
+    rejections = find_obstacles(cycle)
     report = Explanation(
         pod=cycle.info.pod.key,
         verdict=verdict,
@@ -163,13 +165,13 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         message=message,
         permit=permit,
         not_replayed=doubts.find_unreplayed_parts(framework),
-        upstream_faults=upstream_faults(cycle, framework),
+        upstream_faults=find_upstream_faults(cycle, framework),
         ignored=scheduler.ignored((cycle.info.spec,)),
         node_order=cycle.view.nodes.names,
         feasible=cycle.passed.names,
         best=tuple(dict.fromkeys(cycle.passed.names[i] for i in cycle.scores.top.tolist())),
-        causes=causes(rejections, cycle) if unschedulable else (),
-        preemption=preemption_report(post_filter, cycle) if unschedulable and cycle.view.nodes.names else None,
+        causes=find_causes(rejections, cycle) if unschedulable else (),
+        preemption=report_preemption(post_filter, cycle) if unschedulable and cycle.view.nodes.names else None,
         queue={name: _to_status_report(status) for name, status in cycle.queue.items()},
         pre_filter={name: _to_pre_filter_report(result) for name, result in cycle.pre_filter.results.items()},
         unschedulable_plugins=tuple(sorted(cycle.unschedulable_plugins)),
@@ -184,14 +186,14 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
 
 def _add_nodes(report: Explanation, cycle: Cycle, framework: Framework, rejections: Sequence[Obstacle]) -> Explanation:
     """Add the answers about single nodes, in the form of the conformance contract. Scores are of feasible nodes."""
-    nodes, reserved = node_reports(rejections, cycle), _find_reservations(cycle)
+    nodes, reserved = report_nodes(rejections, cycle), _find_reservations(cycle)
     scores, names = cycle.scores, cycle.passed.names
     looked_at = cycle.considered & selected_by_name(cycle.pre_filter, cycle.view)
     return replace(
         report,
-        eliminations=eliminations(rejections, cycle),
+        eliminations=report_eliminations(rejections, cycle),
         nodes=nodes,
-        groups=node_groups(nodes),
+        groups=group_nodes(nodes),
         volumes=_report_volumes(reserved),
         allocations=_report_devices(reserved),
         filter=_report_all_rejections(cycle),

@@ -107,10 +107,10 @@ def explain_with_fixes(
     if not remedies:
         return report
 
-    from kschedctl.commands.explain.fixes import with_remedies  # noqa: PLC0415 - a summary needs none
+    from kschedctl.commands.explain.fixes import add_fixes  # noqa: PLC0415 - a summary needs none
     from kschedctl.fixes.ranking import with_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
 
-    report = with_remedies(report, target)
+    report = add_fixes(report, target)
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
     if not fixes:
         return report

@@ -1,4 +1,4 @@
-"""What stands against each node, and which nodes are within a pod's reach: the nearest are looked for there."""
+"""Find what stands against each node, and which nodes are within the pod's reach."""
 
 from __future__ import annotations
 
@@ -32,36 +32,39 @@ NO_REASON, LEFT_OUT = "no reason given", "left out by an extender without a reas
 
 Levels = npt.NDArray[np.int8]
 Distances = npt.NDArray[np.float64]
-FactOf = Callable[[int], AnyFact | None]
-"""Row -> what stands behind an obstacle there."""
+FindFact = Callable[[int], AnyFact | None]
+"""Finds the fact behind an obstacle, given the row of the node."""
 
 
 class Obstacle(NamedTuple):
-    """One reason of one plugin against the nodes of ``mask`` (N,), each at a level (N,): NEAR, KEPT_AWAY, OUT_OF_REACH.
-
-    ``looked_at``: the framework looked at these nodes. ``reported`` (N,): the nodes for which it reports this reason.
-    """
+    """One reason of one plugin against some of the nodes."""
 
     plugin: str
     reason: str
     mask: Bools
+    """The nodes that the reason is against (N,)."""
     level: Levels
+    """How hard the reason is on each node (N,): NEAR, KEPT_AWAY or OUT_OF_REACH."""
     reported: Bools
-    fact: FactOf | None = None
+    """The nodes (N,) for which kube-scheduler reports this reason."""
+    fact: FindFact | None = None
     distance: Distances | None = None
+    """How far each node (N,) is from passing, in a unit of the plugin's own."""
     looked_at: bool = True
+    """Whether kube-scheduler looked at these nodes."""
 
 
-FOUND_BEFORE = "enough nodes that fit were found before"
-"""Why the search for nodes did not come to one; kube-scheduler says nothing of it."""
+ENOUGH_FOUND = "enough nodes that fit were found before"
+"""Why the search did not reach a node. kube-scheduler does not report such nodes."""
 
 
-def obstacles(cycle: Cycle) -> list[Obstacle]:
-    """All that stands against nodes: what keeps them from being looked at, the plugins in order, and the extenders."""
-    return [*_not_looked_at(cycle), *_filtered(cycle), *_extended(cycle)]
+def find_obstacles(cycle: Cycle) -> list[Obstacle]:
+    """Find everything that stands against nodes: nodes left out before Filter, Filter plugins, and extenders."""
+    return [*_find_unexamined(cycle), *_find_filtered(cycle), *_find_rejected_by_extenders(cycle)]
 
 
-def _not_looked_at(cycle: Cycle) -> Iterator[Obstacle]:
+def _find_unexamined(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield the reasons why nodes were not examined: a PreFilter plugin, or enough feasible nodes before them."""
     absent = ~cycle.considered
     if not absent.any():
         return
@@ -73,36 +76,39 @@ def _not_looked_at(cycle: Cycle) -> Iterator[Obstacle]:
     def fact(row: int) -> AnyFact | None:
         if result is not None:
             return as_fact(result.fact)
-        facts = (_fact_of(cycle, plugin, row) for plugin in outcome.narrowed_by)
+        facts = (_find_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
         return next((fact for fact in facts if fact), None)
 
     enough = cycle.search is not None and not outcome.narrowed_by
-    for reason in (FOUND_BEFORE,) if enough else cycle.absent_status().reasons:
+    for reason in (ENOUGH_FOUND,) if enough else cycle.absent_status().reasons:
         yield Obstacle(outcome.plugin, reason, absent, level, absent, fact, looked_at=False)
 
 
-def _fact_of(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
+def _find_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
+    """Find the fact of a Filter plugin about the node in the row."""
     verdict = cycle.filter.verdicts.get(plugin)
     rejections = verdict.rejections if verdict else ()
     return next((as_fact(r.fact(row)) for r in rejections if r.mask[row] and r.fact), None)
 
 
-def _filtered(cycle: Cycle) -> Iterator[Obstacle]:
-    """Each plugin's refusals; of the plugin that is reported because of nominated pods those with them there."""
+def _find_filtered(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield each Filter plugin's rejections. Where nominated pods decide, those with the nominated pods on the node."""
     outcome = cycle.filter
     for position, (plugin, verdict) in enumerate(outcome.verdicts.items()):
-        mine = cycle.considered & (outcome.first == position)
-        crowded = mine & outcome.by_nominated
-        told_before = ~cycle.considered if plugin in cycle.pre_filter.narrowed_by else np.zeros_like(mine)
+        first_rejected = cycle.considered & (outcome.first == position)
+        crowded = first_rejected & outcome.by_nominated
+        reported_before = ~cycle.considered if plugin in cycle.pre_filter.narrowed_by else np.zeros_like(first_rejected)
         for rejection in verdict.rejections:
-            yield _obstacle(cycle, plugin, rejection, rejection.mask & ~crowded & ~told_before, mine)
+            yield _build_obstacle(
+                cycle, plugin, rejection, rejection.mask & ~crowded & ~reported_before, first_rejected
+            )
         for rejection in outcome.with_nominated[plugin].rejections if crowded.any() else ():
-            obstacle = _obstacle(cycle, plugin, rejection, rejection.mask & crowded, mine)
-            yield obstacle._replace(fact=_with_nominated(obstacle.fact))
+            obstacle = _build_obstacle(cycle, plugin, rejection, rejection.mask & crowded, first_rejected)
+            yield obstacle._replace(fact=_mark_nominated(obstacle.fact))
 
 
-def _extended(cycle: Cycle) -> Iterator[Obstacle]:
-    """What extenders refuse, each by its messages, and what they leave out without one, which nobody reports."""
+def _find_rejected_by_extenders(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield what extenders reject, by message, and the nodes that they leave out without a message."""
     consultation, index = cycle.consultation, cycle.view.nodes.index
     by_message: dict[tuple[str, str], list[int]] = {}
     for url, refusals in consultation.refusals.items():
@@ -112,34 +118,41 @@ def _extended(cycle: Cycle) -> Iterator[Obstacle]:
     for (url, message), rows in by_message.items():
         refused = np.zeros(len(cycle.considered), np.bool_)
         refused[rows] = True
-        never = [row for row in rows if cycle.extender_statuses[Row(row)].code is Code.UNRESOLVABLE]
+        unresolvable = [row for row in rows if cycle.extender_statuses[Row(row)].code is Code.UNRESOLVABLE]
         level = np.full(len(refused), NEAR, np.int8)
-        level[never] = OUT_OF_REACH
-        yield Obstacle(EXTENDERS, message or NO_REASON, refused, level, refused, _said(f"refused by {url}"))
+        level[unresolvable] = OUT_OF_REACH
+        yield Obstacle(EXTENDERS, message or NO_REASON, refused, level, refused, _state_text(f"refused by {url}"))
     dropped = cycle.silently_dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
     if dropped.any():
-        silent = np.zeros_like(dropped)
-        yield Obstacle(EXTENDERS, LEFT_OUT, dropped, np.full(len(dropped), NEAR, np.int8), silent)
+        unreported = np.zeros_like(dropped)
+        yield Obstacle(EXTENDERS, LEFT_OUT, dropped, np.full(len(dropped), NEAR, np.int8), unreported)
 
 
-def _said(text: str) -> FactOf:
+def _state_text(text: str) -> FindFact:
+    """Return a function that gives the same text as the fact on every node."""
     return lambda row: Said(text)
 
 
-def _with_nominated(fact: FactOf | None) -> FactOf:
+def _mark_nominated(fact: FindFact | None) -> FindFact:
+    """Return a function that marks the fact as one that nominated pods bring about."""
     return lambda row: replace((fact(row) if fact else None) or Said(""), nominated=True)
 
 
-def _obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, mine: Bools) -> Obstacle:
-    level = _level(cycle, plugin, rejection)
-    return Obstacle(plugin, rejection.reason, mask, level, mask & mine, _as_facts(rejection.fact), rejection.distance)
+def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
+    """Build the obstacle for a rejection on the nodes of the mask (N,)."""
+    level = _find_levels(cycle, plugin, rejection)
+    return Obstacle(
+        plugin, rejection.reason, mask, level, mask & first_rejected, _convert_facts(rejection.fact), rejection.distance
+    )
 
 
-def _as_facts(fact: Callable[[int], Fact | str | None] | None) -> FactOf | None:
+def _convert_facts(fact: Callable[[int], Fact | str | None] | None) -> FindFact | None:
+    """Convert a plugin's function for facts into one that returns facts of known types."""
     return None if fact is None else lambda row: as_fact(fact(row))
 
 
-def _level(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
+def _find_levels(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
+    """Return how hard a rejection is on each node (N,)."""
     nodes = len(rejection.mask)
     if plugin == DynamicResources.name and rejection.reason == CANNOT_ALLOCATE:
         return np.where(_without_devices(cycle, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)

@@ -19,8 +19,8 @@ from kschedctl.api.observed.events import FAILED_SCHEDULING, SCHEDULED, count_oc
 from kschedctl.api.times import parse_nanoseconds, subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
-from kschedctl.commands.explain.group_headline import told_of_group
-from kschedctl.commands.explain.headline import WAIT, shared_cause
+from kschedctl.commands.explain.group_headline import describe_group_failure
+from kschedctl.commands.explain.headline import WAIT, find_shared_cause
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Explanation
 from kschedctl.commands.explain.waiting_report import LastWords, TerminatingVictim
@@ -148,7 +148,7 @@ def _waiting(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Map
     said = last_words(pod, audited)
     if permits := [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]:
         return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", said)
-    if report.verdict == "Schedulable" and not (report.pod_group and told_of_group(report.pod_group, report)):
+    if report.verdict == "Schedulable" and not (report.pod_group and describe_group_failure(report.pod_group, report)):
         return WaitingPod(pod, *_fitting(pod, said, audited, nodes), report, nodes.get(pod.key, ""), said)
     return WaitingPod(pod, *_refused(pod, report, audited), report, "", said)
 
@@ -164,7 +164,7 @@ def _not_ours(name: str, report: Explanation, audited: ReplayedCluster) -> tuple
 def _refused(pod: Pod, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
     if report.verdict == "NotResponsible":
         return _not_ours(pod.spec.scheduler_name, report, audited)
-    if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
+    if report.pod_group and (of_group := describe_group_failure(report.pod_group, report)):
         return ("gang" if _is_stuck(report.pod_group) or not report.pod_group.decided_by else "gated"), of_group
     if report.verdict == "Gated":
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -172,7 +172,7 @@ def _refused(pod: Pod, report: Explanation, audited: ReplayedCluster) -> tuple[s
     if report.verdict == "Error":
         return "error", report.message or report.headline
     under_way = report.preemption is not None and report.preemption.terminating
-    return ("preemption" if under_way else "unschedulable"), shared_cause(report)
+    return ("preemption" if under_way else "unschedulable"), find_shared_cause(report)
 
 
 def _is_stuck(group: PodGroupReport) -> bool:

@@ -82,15 +82,14 @@ def _build_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
 
 def _describe_skipped(report: Findings, style: Style) -> str:
     """Return how many documents were skipped and why, in a wide table with their places."""
-    said = []
+    parts = []
     for passed_over in report.passed_over:
-        some = (
-            f"{passed_over.what} in {', '.join(passed_over.where)}"
-            if style.wide
-            else f"{len(passed_over.where):,} {passed_over.what}"
-        )
-        said.append(f"{some} ({passed_over.hint})" if passed_over.hint else some)
-    return ", ".join(said)
+        if style.wide:
+            part = f"{passed_over.what} in {', '.join(passed_over.where)}"
+        else:
+            part = f"{len(passed_over.where):,} {passed_over.what}"
+        parts.append(f"{part} ({passed_over.hint})" if passed_over.hint else part)
+    return ", ".join(parts)
 
 
 def _build_summary(report: Findings) -> list[Cell]:

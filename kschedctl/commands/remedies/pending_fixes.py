@@ -19,7 +19,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.fixes import may_help, searched, unheard
+from kschedctl.commands.explain.fixes import find_unheard_extenders, may_be_fixed, run_search
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import remedy_of
 from kschedctl.fixes.impossible import impossible
@@ -275,7 +275,7 @@ def remedies_of_many(
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in first.waiting if key in keys]
     unknown = merge_unknown_kinds(
-        (first.unknown, choice.rest.unknown, unheard(entry.remedy for entry, _ in choice.chosen))
+        (first.unknown, choice.rest.unknown, find_unheard_extenders(entry.remedy for entry, _ in choice.chosen))
     )
     return RemediesOfMany(
         scope=scope,
@@ -306,9 +306,9 @@ def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:
 def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: Progress) -> Alike:
     """The pods with what helps the first of them."""
     asked = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
-    if not may_help(explain_pod(scheduler, asked.pod, nodes=False), asked):
+    if not may_be_fixed(explain_pod(scheduler, asked.pod, nodes=False), asked):
         return group
-    search, best = searched(asked, wishes)
+    search, best = run_search(asked, wishes)
     progress(1)
     return replace(group, found=tuple(best), impossible=impossible(search))
 

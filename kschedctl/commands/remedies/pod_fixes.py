@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.fixes import check_in_queue, may_help, searched, unheard
+from kschedctl.commands.explain.fixes import check_in_queue, find_unheard_extenders, may_be_fixed, run_search
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.creation_fixes import creation_remedies, once_created
@@ -54,9 +54,9 @@ def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress
         unknown=report.unknown,
         undecided=report.undecided,
     )
-    if not may_help(report, asked):
+    if not may_be_fixed(report, asked):
         return document
-    search, ranking = searched(asked, wishes, progress)
+    search, ranking = run_search(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)
     best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials))
     return replace(
@@ -70,5 +70,5 @@ def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress
         impossible=(*impossible(search), *rollouts.refused()),
         extended=extender_notes(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=merge_unknown_kinds((document.unknown, unheard(fix.ranked for fix in best))),
+        unknown=merge_unknown_kinds((document.unknown, find_unheard_extenders(fix.ranked for fix in best))),
     )

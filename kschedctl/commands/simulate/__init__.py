@@ -20,7 +20,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import Job, identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.pending_pods import explained_in_full
+from kschedctl.commands.explain.pending_pods import explain_some_in_full
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import compare_runs
@@ -251,7 +251,7 @@ def _explain_unplaced(
     if not kinds:
         return ()
     waiting = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
-    return explained_in_full(Scheduler(build_resulting_cluster(simulation), shared.call_extender), waiting, kinds)
+    return explain_some_in_full(Scheduler(build_resulting_cluster(simulation), shared.call_extender), waiting, kinds)
 
 
 def deploy(

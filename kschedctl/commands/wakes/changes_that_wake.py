@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
-from kschedctl.commands.explain.eliminations import eliminations
-from kschedctl.commands.explain.group_headline import told_of_gang
-from kschedctl.commands.explain.reach import obstacles
+from kschedctl.commands.explain.eliminations import report_eliminations
+from kschedctl.commands.explain.group_headline import describe_bound_gang_failure
+from kschedctl.commands.explain.reach import find_obstacles
 from kschedctl.commands.wakes.event_replay import BACKOFF, NONE, UNSCHEDULABLE, RejectedPod, build_basis, try_once
 from kschedctl.commands.wakes.report import RejectorReport, WakeUp, WakeUps
 from kschedctl.commands.wakes.ways import WakeQuery, action_labels, iter_wake_triggers
@@ -63,10 +63,13 @@ def _sort_rejectors(refused: RejectedPod) -> list[str]:
 
 
 def _build_headline(refused: RejectedPod, number: int) -> str:
-    if refused.gang and (words := told_of_gang(refused.gang.report)):
+    if refused.gang and (words := describe_bound_gang_failure(refused.gang.report)):
         return words
     if refused.pod_group and not refused.fits:
-        words = told_of_gang(refused.pod_group) or f"its pod group {refused.pod_group.short_name} is not placed"
+        words = (
+            describe_bound_gang_failure(refused.pod_group)
+            or f"its pod group {refused.pod_group.short_name} is not placed"
+        )
         return f"{words}; its pods are tried again after their back-off, whatever happens"
     if refused.attempt.rejectors.all:
         by = join_words(_sort_rejectors(refused))
@@ -99,7 +102,7 @@ def _iter_reasons(refused: RejectedPod, plugin: str) -> Iterator[str]:
         yield from refused.attempt.gate.reasons
         return
     nodes = len(cycle.view.nodes)
-    for elimination in eliminations(obstacles(cycle), cycle):
+    for elimination in report_eliminations(find_obstacles(cycle), cycle):
         if elimination.plugin in (plugin, ""):
             fact = f", closest {elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
             yield f"{elimination.reason} ({elimination.nodes:,} of {counted(nodes, 'node')}{fact})"

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.objects import Pod
-from kschedctl.commands.explain.gang import TriedGang, gang_attempt
-from kschedctl.commands.explain.pod_group import PLACED, own_group_report
+from kschedctl.commands.explain.gang import TriedGang, place_gang
+from kschedctl.commands.explain.pod_group import PLACED, report_own_group
 from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupReport
 from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
@@ -38,7 +38,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: TriedG
     key = plugin.gang(pod) if plugin else None
     if key is None or find_gangs(pod)[0] != key:
         return None
-    gang = known.gangs.get(key) or gang_attempt(scheduler, framework, pod)
+    gang = known.gangs.get(key) or place_gang(scheduler, framework, pod)
     if gang is None:
         return None
     if scheduler.view.pods.find_position(pod.key) is not None:  # no manifest, which is of no gang but in its own answer
@@ -52,7 +52,7 @@ def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, known: T
     there = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and there and key in known.groups:
         return known.groups[key]
-    report = own_group_report(scheduler, framework, pod)
+    report = report_own_group(scheduler, framework, pod)
     if report is not None and key is not None and there:
         known.groups[key] = report
     return report

@@ -17,7 +17,7 @@ from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.pending_pods import explained_in_full
+from kschedctl.commands.explain.pending_pods import explain_some_in_full
 from kschedctl.commands.simulate import deploy, find_not_created, prepare
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explain_pods
@@ -144,7 +144,7 @@ class ScenarioRun:
             case parts.SomeNodes() if name == "drain":
                 return self._drain(part)
         edit = self.build_edit(name, part)
-        self.settled = settle(edit.build_cluster, self.seed, self.sampling, self.call_extender)
+        self.settled = settle(edit.resulting_cluster, self.seed, self.sampling, self.call_extender)
         return edit.displaced_count, edit.notes
 
     def build_edit(self, name: str, part: parts.Part) -> StepResult:
@@ -424,7 +424,7 @@ def _build_report(question: Question, seed: int, before: SettledCluster, run: Sc
         changes=changes,
         balance=tuple(compare_zones(before.cluster, after.cluster)),
         compared=tuple(question.settings),
-        explained=explained_in_full(schedulers[1], waiting, in_full),
+        explained=explain_some_in_full(schedulers[1], waiting, in_full),
         search_start=describe_search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         not_created=tuple(not_created),

@@ -64,12 +64,14 @@ def build_report(
     new = drop_baseline_findings(findings, reporting.baseline)
     severe = [f for f in new if Severity(f.severity).rank <= reporting.min_severity.rank]
     shown = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
-    fired = {finding.rule for finding in shown}
+    shown_rules = {finding.rule for finding in shown}
     return Findings(
         checked=checked_count,
         rules_run=0,
         findings=shown,
-        rules=tuple(_describe_rule(rule, reporting.get_severity(rule)) for rule in rules.values() if rule.id in fired),
+        rules=tuple(
+            _describe_rule(rule, reporting.get_severity(rule)) for rule in rules.values() if rule.id in shown_rules
+        ),
         suppressed=tuple(suppressed),
         known=len(findings) - len(new),
         below=len(new) - len(severe),
@@ -149,8 +151,9 @@ def _describe_rule(rule: Rule, severity: Severity) -> FoundRule:
 def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
     """Return the findings without those that repeat another one for the same object, namespace or variant."""
     rules = tuple(rules)
-    of_objects = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
-    return keep_one_per_namespace(merge_variants(of_objects), {rule.id for rule in rules if rule.once_per_namespace})
+    findings = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
+    findings = merge_variants(findings)
+    return keep_one_per_namespace(findings, {rule.id for rule in rules if rule.once_per_namespace})
 
 
 def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
@@ -159,33 +162,33 @@ def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str
     Objects without a namespace form a group of their own.
     """
     findings = tuple(findings)
-    alike = Counter((finding.rule, finding.namespace) for finding in findings)
+    group_sizes = Counter((finding.rule, finding.namespace) for finding in findings)
     reported: set[tuple[str, str]] = set()
-    kept = []
+    result = []
     for finding in findings:
         group = finding.rule, finding.namespace
         if finding.rule not in rule_ids:
-            kept.append(finding)
+            result.append(finding)
         elif group not in reported:
             reported.add(group)
-            kept.append(_add_count(finding, alike[group] - 1))
-    return tuple(kept)
+            result.append(_add_count(finding, group_sizes[group] - 1))
+    return tuple(result)
 
 
 def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
     """Keep only the first finding of each of these rules in an object, with the number of the others."""
-    kept: dict[object, Finding] = {}
-    alike: Counter[object] = Counter()
+    first_of_group: dict[object, Finding] = {}
+    group_sizes: Counter[object] = Counter()
     for number, finding in enumerate(findings):
-        key = (finding.rule, finding.file, finding.object) if finding.rule in rule_ids else number
-        kept.setdefault(key, finding)
-        alike[key] += 1
-    return tuple(
-        replace(finding, message=f"{finding.message} ({alike[key] - 1:,} more of it too)")
-        if alike[key] > 1
-        else finding
-        for key, finding in kept.items()
-    )
+        group: object = (finding.rule, finding.file, finding.object) if finding.rule in rule_ids else number
+        first_of_group.setdefault(group, finding)
+        group_sizes[group] += 1
+    result = []
+    for key, finding in first_of_group.items():
+        other_count = group_sizes[key] - 1
+        message = f"{finding.message} ({other_count:,} more of it too)"
+        result.append(replace(finding, message=message) if other_count else finding)
+    return tuple(result)
 
 
 def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -193,17 +196,20 @@ def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
     All errors have to be corrected before anything can be applied.
     """
-    kept: dict[object, Finding] = {}
-    others: dict[object, dict[str, None]] = {}
+    merged: dict[object, Finding] = {}
+    other_files: dict[object, dict[str, None]] = {}
     for number, finding in enumerate(findings):
-        key: object = (finding.rule, finding.object, finding.fingerprint, finding.message)
-        named = " " in finding.object and finding.file
-        first = kept.setdefault(key, finding) if named and finding.severity != Severity.ERROR else finding
-        if first.file == finding.file:
-            kept[key if kept.get(key) is finding else number] = finding
+        group: object = (finding.rule, finding.object, finding.fingerprint, finding.message)
+        has_name = " " in finding.object
+        if not has_name or not finding.file or finding.severity == Severity.ERROR:
+            merged[number] = finding
+        elif group not in merged:
+            merged[group] = finding
+        elif merged[group].file == finding.file:
+            merged[number] = finding
         else:
-            others.setdefault(key, {})[finding.file] = None
-    return tuple(_add_files(finding, tuple(others.get(key, ()))) for key, finding in kept.items())
+            other_files.setdefault(group, {})[finding.file] = None
+    return tuple(_add_files(finding, tuple(other_files.get(key, ()))) for key, finding in merged.items())
 
 
 def _add_files(finding: Finding, files: tuple[str, ...]) -> Finding:

@@ -45,8 +45,10 @@ ALL_OBJECTS = LintScope()
 def _collect_labels(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
     """Return the labels of workloads' pods, and those of the cluster's other objects."""
     labels: dict[Subject, Mapping[str, str]] = defaultdict(dict)
-    for item in (item for items in context.items.values() for item in items if not item.subject.document):
-        labels[item.subject] = item.value.metadata.labels
+    for items in context.items.values():
+        for item in items:
+            if not item.subject.document:
+                labels[item.subject] = item.value.metadata.labels
     return labels | {workload.subject: workload.labels for workload in context.workloads}
 
 

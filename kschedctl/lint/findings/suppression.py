@@ -58,14 +58,10 @@ def get_ignore_annotation(subject: Subject) -> str:
 
 def find_ignore_reason(rule_id: str, subject: Subject) -> str:
     """Return the reason for which the object's annotation suppresses a rule, or ""."""
-    return next(
-        (
-            i.reason
-            for i in parse_ignores(get_ignore_annotation(subject))
-            if i.reason and matches_rule(rule_id, i.patterns)
-        ),
-        "",
-    )
+    for entry in parse_ignores(get_ignore_annotation(subject)):
+        if entry.reason and matches_rule(rule_id, entry.patterns):
+            return entry.reason
+    return ""
 
 
 class PathIgnores(NamedTuple):
@@ -80,8 +76,10 @@ class PathIgnores(NamedTuple):
         """Return the path pattern that suppresses a finding, or ""."""
         if not finding.file or finding.file == STDIN_NAME:
             return ""
-        silencing = (path for path, rules in self.patterns.items() if matches_rule(finding.rule, rules))
-        return next((path for path in silencing if matches_path(finding.file, path, self.base)), "")
+        for path, rules in self.patterns.items():
+            if matches_rule(finding.rule, rules) and matches_path(finding.file, path, self.base):
+                return path
+        return ""
 
 
 def render_baseline(findings: Iterable[Finding]) -> str:
@@ -114,17 +112,17 @@ def parse_baseline(document: object, where: str) -> Counter[str]:
     try:
         baseline = convert_builtins(document, _Baseline)
     except msgspec.ValidationError as error:
-        what, _, field = str(error).replace("`", "").partition(" - at $.")
+        message, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(
-            what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where, hint=hint
+            message[:1].lower() + message[1:], where=f"{where}, {field}" if field else where, hint=hint
         ) from None
     return Counter(entry.fingerprint for entry in baseline.findings)
 
 
 def drop_baseline_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:
     """Return the findings that are not in the baseline. Each of its entries suppresses one finding."""
-    left = baseline.copy()
-    return tuple(finding for finding in findings if not _take_from_baseline(left, finding))
+    remaining = baseline.copy()
+    return tuple(finding for finding in findings if not _take_from_baseline(remaining, finding))
 
 
 def _take_from_baseline(remaining: Counter[str], finding: Finding) -> bool:
@@ -149,10 +147,10 @@ def matches_path(path: str, pattern: str, base: str) -> bool:
     """
     pattern = pattern.removeprefix("./").rstrip("/")
     anywhere = "/" not in pattern or pattern.startswith(ANYWHERE)
-    wanted = pattern.removeprefix(ANYWHERE)
+    path_pattern = pattern.removeprefix(ANYWHERE)
     relative = os.path.relpath(path, base).replace(os.sep, "/")
     return any(
-        fnmatchcase(candidate, wanted) or (anywhere and fnmatchcase(candidate, f"*/{wanted}"))
+        fnmatchcase(candidate, path_pattern) or (anywhere and fnmatchcase(candidate, f"*/{path_pattern}"))
         for candidate in _iter_prefixes(relative)
     )
 

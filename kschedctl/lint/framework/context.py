@@ -154,7 +154,7 @@ class LintContext:
 
     @cached_property
     def _set_members(self) -> Mapping[AppliedSet, ManifestObjects]:
-        """The objects of each set."""
+        """Return the objects of each set."""
         members: dict[AppliedSet, ManifestObjects] = defaultdict(ManifestObjects)
         for subject, sets in self.applied_sets.items():
             for applied in sets:
@@ -207,9 +207,10 @@ class LintContext:
     def list_all(self, kind: type[N]) -> list[N]:
         """Return the linted objects of a kind, and the cluster's objects of other names."""
         linted = [item.value for item in self.list_linted(kind)]
-        named = {(o.metadata.namespace or "default", o.metadata.name) for o in linted}
-        others: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
-        return linted + [o for o in others if (o.metadata.namespace or "default", o.metadata.name) not in named]
+        linted_names = {(o.metadata.namespace or "default", o.metadata.name) for o in linted}
+        in_cluster: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
+        not_linted = [o for o in in_cluster if (o.metadata.namespace or "default", o.metadata.name) not in linted_names]
+        return linted + not_linted
 
     def list_all_items(self, kind: type[N]) -> list[TypedObject[N]]:
         """Return the linted objects of a kind, and the cluster's objects of other names, with their subjects."""
@@ -231,15 +232,16 @@ class LintContext:
 
     @cached_property
     def _pod_creators(self) -> list[Subject]:
-        """The custom resources among the manifests that may create pods."""
+        """Return the custom resources among the manifests that may create pods."""
         return [subject for subject in self.subjects if may_make_pods(subject)]
 
     def find_creator(self, subject: Subject) -> str:
         """Return what creates an object of the cluster, or "" if that is not known."""
-        return self._controllers.maker(subject) if self._controllers else ""
+        return self._makers.maker(subject) if self._makers else ""
 
     @cached_property
-    def _controllers(self) -> Makers | None:
+    def _makers(self) -> Makers | None:
+        """Return the controllers of the cluster's objects, or None without a cluster."""
         return Makers(self.cluster) if self.cluster else None
 
     @cached_property
@@ -303,18 +305,19 @@ class LintContext:
             return False
         if first.place is None or second.place is None or (first.namespace and second.namespace):
             return True
-        here, there = (f"{posixpath.dirname(place.file)}/" for place in (first.place, second.place))
-        return here.startswith(there) or there.startswith(here)
+        first_folder, second_folder = (f"{posixpath.dirname(place.file)}/" for place in (first.place, second.place))
+        return first_folder.startswith(second_folder) or second_folder.startswith(first_folder)
 
     def list_coexisting_names(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
-        """Return the names of a kind that can be in one cluster with an object. ``namespace`` is empty for
-        cluster-scoped kinds.
+        """Return the names of a kind in a namespace that can be in one cluster with an object.
+
+        ``namespace`` is empty for cluster-scoped kinds.
         """
         if not self.variants:
             return self._list_names(kind, namespace)
-        named = self._subjects_by_kind.get((kind, namespace), ())
-        beside = {other.name for other in named if self.variants.together(subject, other)}
-        return beside | self._list_cluster_names(kind, namespace)
+        candidates = self._subjects_by_kind.get((kind, namespace), ())
+        coexisting = {other.name for other in candidates if self.variants.together(subject, other)}
+        return coexisting | self._list_cluster_names(kind, namespace)
 
     def _list_names(self, kind: str, namespace: str) -> set[str]:
         """Return the names of a kind in a namespace of the manifests and the cluster."""
@@ -325,8 +328,8 @@ class LintContext:
 
     def _list_cluster_names(self, kind: str, namespace: str) -> set[str]:
         """Return the names of a kind in a namespace of the cluster."""
-        known = getattr(self.cluster, FIELDS[kind], ()) if self.cluster and kind in FIELDS else ()
-        return {o.metadata.name for o in known if not namespace or o.metadata.namespace == namespace}
+        objects = getattr(self.cluster, FIELDS[kind], ()) if self.cluster and kind in FIELDS else ()
+        return {o.metadata.name for o in objects if not namespace or o.metadata.namespace == namespace}
 
     def list_manifest_names(self, kind: str) -> set[str]:
         """Return the names of a kind in any namespace of the manifests."""
@@ -352,13 +355,12 @@ class LintContext:
 
     def _find_matching_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
         """Return the workloads of a namespace that a selector matches, looked up by a label if it names one."""
-        fixed = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
-        if fixed is None:
+        requirement = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
+        if requirement is None:
             candidates = self.workloads_by_namespace.get(namespace, [])
         else:
-            candidates = [
-                w for value in fixed.values for w in self._workloads_by_label.get((namespace, fixed.key, value), ())
-            ]
+            labels = [(namespace, requirement.key, value) for value in requirement.values]
+            candidates = [workload for label in labels for workload in self._workloads_by_label.get(label, ())]
         return [workload for workload in candidates if selector.matches(workload.labels)]
 
     @cached_property
@@ -369,13 +371,13 @@ class LintContext:
     def iter_claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
         """Yield each known PersistentVolumeClaim of a workload with the index of its volume."""
         for i, volume in enumerate(workload.spec.volumes):
-            if volume.persistent_volume_claim is not None:
-                key = workload.namespace, volume.persistent_volume_claim.claim_name
-                linted = self._linted_claims.get(key, ())
-                beside = (i.value for i in linted if self.variants.together(i.subject, workload.subject))
-                claim = next(beside, None) or self._cluster_claims.get(key)
-                if claim is not None:
-                    yield i, claim
+            if volume.persistent_volume_claim is None:
+                continue
+            key = workload.namespace, volume.persistent_volume_claim.claim_name
+            coexisting = self.list_coexisting(workload.subject, self._linted_claims.get(key, ()))
+            claim = coexisting[0] if coexisting else self._cluster_claims.get(key)
+            if claim is not None:
+                yield i, claim
 
     @cached_property
     def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:

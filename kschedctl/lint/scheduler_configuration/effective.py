@@ -40,8 +40,8 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
     configuration = load_with_registered_plugins(document, gates)
     written = array_at(document, "profiles") or ({},)
     profiles = (
-        _build_profile(profile, own, configuration.percentage_of_nodes_to_score)
-        for profile, own in zip(configuration.profiles.values(), written, strict=True)
+        _build_profile(profile, written_profile, configuration.percentage_of_nodes_to_score)
+        for profile, written_profile in zip(configuration.profiles.values(), written, strict=True)
     )
     return EffectiveConfiguration(
         tuple(profiles),
@@ -56,9 +56,9 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
 
 def _build_profile(profile: Profile, written: object, percentage: int) -> EffectiveProfile:
     """Return what a profile does. ``written`` is the profile in the document."""
-    own = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
+    with_own_args = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
     args = (
-        EffectiveArgs(name, "pluginConfig" if name in own else "default", _to_plain(value))
+        EffectiveArgs(name, "pluginConfig" if name in with_own_args else "default", _to_plain(value))
         for name, value in sorted(profile.args.items())
     )
     points = (EffectivePoint(point, _list_plugins(profile, point)) for point in RUN_ORDER if profile.plugins[point])

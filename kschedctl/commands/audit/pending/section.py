@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.pending.report import GateHolder, PendingSection, WaitingPods
-from kschedctl.commands.explain.group_headline import ends_deadlock
+from kschedctl.commands.explain.group_headline import describe_deadlock_end
 from kschedctl.commands.explain.waiting import (
     CONDITION,
     LOOK_AT_SCHEDULER,
@@ -352,7 +352,7 @@ def _refused_since(said: LastWords) -> str:
 def _fix(first: WaitingPod, rule: AuditRule) -> str:
     group = first.explanation.pod_group
     if group and group.deadlocked_with:
-        return ends_deadlock(group)
+        return describe_deadlock_end(group)
     gates = gates_of(first.pod) if rule is GATED else ()
     known = [gate.fix for gate in gates if gate.fix]
     if known:
