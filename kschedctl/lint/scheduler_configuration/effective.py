@@ -23,7 +23,7 @@ from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 RUN_ORDER = (
     *("preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit"),
@@ -48,7 +48,7 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
         configuration.parallelism,
         configuration.pod_initial_backoff_seconds,
         configuration.pod_max_backoff_seconds,
-        tuple(shown_url(extender.url_prefix) for extender in configuration.extenders),
+        tuple(strip_url(extender.url_prefix) for extender in configuration.extenders),
         kube_version=gates.version,
         ignored=tuple(f"{path_text(other.path)}: {other}" for other in list_unknown_to_version(document, gates)),
     )
