@@ -371,12 +371,12 @@ PAGE = '''"""The page of Greeting."""
 from __future__ import annotations
 
 from kschedctl.render.page import Page, Style, paragraph
-from kschedctl.render.tables import listed
+from kschedctl.render.tables import build_struct_table
 from kschedctl.commands.greet.report import Greeting
 
 
 def greeting_page(report: Greeting, style: Style) -> Page:
-    return (paragraph(report.headline), *listed(report.greeted, style))
+    return (paragraph(report.headline), *build_struct_table(report.greeted, style))
 '''
 REPORTING = '''"""``kschedctl greet``: says hello."""
 

@@ -107,12 +107,14 @@ def iter_outcomes(
         request = AdmissionRequest(cluster, kind, obj, namespace, mutating_order, quota_order)
         return _AdmissionRun(request, validating_order, skipped).run()
 
-    for filling in iter_orders(ranges) if annotated or limit_ranger.have_different_defaults(ranges) else (ranges,):
-        outcome = run(filling, ranges, all_quotas)
+    for limit_range_order in (
+        iter_orders(ranges) if annotated or limit_ranger.have_different_defaults(ranges) else (ranges,)
+    ):
+        outcome = run(limit_range_order, ranges, all_quotas)
         yield outcome
-        if not outcome.allowed:  # whom one order of those that only check admits, all do
-            yield from (run(filling, order, all_quotas) for order in rotate(ranges)[1:])
-            yield from (run(filling, ranges, order) for order in rotate(all_quotas)[1:])
+        if not outcome.allowed:  # what one order of the validating steps admits, all orders admit
+            yield from (run(limit_range_order, order, all_quotas) for order in rotate(ranges)[1:])
+            yield from (run(limit_range_order, ranges, order) for order in rotate(all_quotas)[1:])
 
 
 def iter_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
@@ -128,10 +130,12 @@ def rotate(objects: Sequence[T]) -> list[Sequence[T]]:
 class _AdmissionRun:
     """One run of admission with a fixed order of LimitRanges and quotas."""
 
-    def __init__(self, request: AdmissionRequest, checking: Sequence[LimitRange], without: Collection[str]) -> None:
-        self.request, self.validating_order = request, checking
+    def __init__(
+        self, request: AdmissionRequest, validating_order: Sequence[LimitRange], skipped: Collection[str]
+    ) -> None:
+        self.request, self.validating_order = request, validating_order
         server = request.cluster.api_server
-        self.skipped = {*OPTIONAL_PLUGINS, *server.disabled, *without}.difference(server.enabled_optional_plugins)
+        self.skipped = {*OPTIONAL_PLUGINS, *server.disabled, *skipped}.difference(server.enabled_optional_plugins)
         self.warnings: list[str] = []
 
     def run(self) -> Admission:

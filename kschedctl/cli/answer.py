@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from kschedctl.api.copying import replace
-from kschedctl.render.page import Style, plots_of
+from kschedctl.render.page import Style, find_plots
 from kschedctl.render.renderers import RENDERERS, build_page
 from kschedctl.reports.document import Document
 
@@ -36,6 +36,6 @@ class Answer(msgspec.Struct, frozen=True):
 
     def render(self) -> str | bytes:
         """Render the answer as text, or as bytes for a PNG."""
-        if self.style.plots and not plots_of(build_page(self.document, self.style)):
+        if self.style.plots and not find_plots(build_page(self.document, self.style)):
             log.warning("note: this answer has no plots, and --plot adds nothing to it")
         return RENDERERS[self.format](self.document, self.style)

@@ -23,7 +23,7 @@ from kschedctl.cli.help_text import GroupedOptions, HelpContext
 from kschedctl.cli.program import build_command_line, get_program_name
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, all_commands
-from kschedctl.text.urls import without_user
+from kschedctl.text.urls import strip_credentials
 from kschedctl.text.version import VERSION
 
 COMMANDS: dict[str, CommandEntry] = {
@@ -155,7 +155,7 @@ def _run_command(arguments: Sequence[str] | None) -> int:
     answer = typer.main.get_command(app).main(arguments, prog_name=get_program_name(), standalone_mode=False)
     if answer is None or isinstance(answer, int):
         return answer or 0
-    content = answer.with_provenance(without_user(build_command_line(*arguments))).render()
+    content = answer.with_provenance(strip_credentials(build_command_line(*arguments))).render()
     (sys.stdout.buffer if isinstance(content, bytes) else sys.stdout).write(content)
     return int(answer.exit_code)
 
@@ -164,7 +164,7 @@ class _LineFormatter(logging.Formatter):
     """A formatter that puts each log message on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return streams.shorten_line(without_user(record.getMessage()))
+        return streams.shorten_line(strip_credentials(record.getMessage()))
 
 
 def _set_up_logging() -> None:
@@ -179,5 +179,5 @@ def _print_error(problem: str) -> None:
     """Print an error to stderr, with the traceback at `-vv`."""
     if log.isEnabledFor(logging.DEBUG):
         for line in traceback.format_exc().splitlines():
-            streams.print_to_stderr(without_user(line))
-    streams.print_to_stderr(f"error: {without_user(problem)}")
+            streams.print_to_stderr(strip_credentials(line))
+    streams.print_to_stderr(f"error: {strip_credentials(problem)}")

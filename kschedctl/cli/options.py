@@ -288,9 +288,9 @@ class Output:
             return document
         if self.brief or self.output.name not in DATA_FORMATS:
             raise UsageError("--summary shortens data", hint="with -o json or yaml; --brief shortens what people read")
-        from kschedctl.render.brief import summary_of  # noqa: PLC0415 - few answers are summarized
+        from kschedctl.render.brief import build_summary  # noqa: PLC0415 - few answers are summarized
 
-        return summary_of(document, style)
+        return build_summary(document, style)
 
     @property
     def max_matrices(self) -> int:

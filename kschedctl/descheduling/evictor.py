@@ -154,7 +154,7 @@ class DefaultEvictor:
         minimum = self.arguments.min_replicas
         if minimum <= 1:
             return np.zeros(len(self._seen.view.pods), np.bool_)
-        return (self._seen.count_siblings < minimum)[self._seen.info] & ~self._requests_eviction
+        return (self._seen.sibling_counts < minimum)[self._seen.info] & ~self._requests_eviction
 
     def passes_pre_eviction(self, positions: Rows) -> Bools:
         """Return which of the pods pass PreEvictionFilter, which is checked right before an eviction."""

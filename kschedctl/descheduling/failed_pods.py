@@ -13,7 +13,6 @@ from kschedctl.descheduling.arguments import RemoveFailedPodsArgs
 from kschedctl.descheduling.plugin import DeschedulerPlugin
 
 MICROSECONDS_PER_SECOND = 10**6
-"""In microseconds."""
 
 
 class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
@@ -52,9 +51,9 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
             return np.ones(len(self.seen.moved), np.bool_)
         has_pod_reason = self.seen.select_infos(lambda pod: bool(pod.status.reason) and pod.status.reason in reasons)
         of_containers = self.seen.measure_containers(
-            lambda told: any(
+            lambda containers: any(
                 part is not None and part.reason and part.reason in reasons
-                for state in self._iter_states(told)
+                for state in self._iter_states(containers)
                 for part in (state.waiting, state.terminated)
             )
         )
@@ -67,8 +66,8 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         if not codes:
             return np.ones(len(self.seen.moved), np.bool_)
         ends = self.seen.measure_containers(
-            lambda told: any(
-                state.terminated and state.terminated.exit_code in codes for state in self._iter_states(told)
+            lambda containers: any(
+                state.terminated and state.terminated.exit_code in codes for state in self._iter_states(containers)
             )
         )
         return ends.astype(np.bool_)

@@ -16,7 +16,6 @@ from kschedctl.descheduling.states import find_pods_in_states
 
 READY = Condition("Ready", "True")
 MICROSECONDS_PER_SECOND = 10**6
-"""In microseconds."""
 
 
 class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
@@ -73,7 +72,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         if not codes:
             return np.ones(len(self.seen.moved), np.bool_)
         ends = self.seen.measure_containers(
-            lambda told: any(s.state.terminated and s.state.terminated.exit_code in codes for s in told.select(init))
+            lambda containers: any(
+                s.state.terminated and s.state.terminated.exit_code in codes for s in containers.select(init)
+            )
         )
         return ends.astype(np.bool_)
 

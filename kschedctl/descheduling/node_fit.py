@@ -27,8 +27,8 @@ class NodeFit:
     def __init__(self, seen: SeenPods, placed: SeenPods | None = None) -> None:
         self._seen, self._view = seen, seen.view
         self._placed = placed or seen
-        self._elsewhere: dict[int, Bools] = {}
-        self._allowed: dict[int, Bools] = {}
+        self._fitting_by_info: dict[int, Bools] = {}
+        self._affinity_nodes_by_info: dict[int, Bools] = {}
 
     def fits_elsewhere(self, positions: Rows, among: Bools) -> Bools:
         """Return whether each of the pods fits on one of the nodes ``among`` (N,) other than its own."""
@@ -51,13 +51,13 @@ class NodeFit:
 
     def find_affinity_nodes(self, info_number: int) -> Bools:
         """Return a mask (N,) of the nodes that node selector and required node affinity of an info allow."""
-        if info_number not in self._allowed:
+        if info_number not in self._affinity_nodes_by_info:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
-            self._allowed[info_number] = match_required_affinity(self._view.nodes, required)
-        return self._allowed[info_number]
+            self._affinity_nodes_by_info[info_number] = match_required_affinity(self._view.nodes, required)
+        return self._affinity_nodes_by_info[info_number]
 
     def find_permitted_nodes(self, info_number: int) -> Bools:
-        """Return a mask (N,) of these nodes whose repelling taints the info's pods tolerate."""
+        """Return a mask (N,) of the nodes that an info's node affinity allows and whose taints it tolerates."""
         tolerations = self._seen.infos[info_number].spec.tolerations
         return self.find_affinity_nodes(info_number) & find_tolerated(
             self._view.nodes, tolerations, comparison_operators=True
@@ -65,14 +65,14 @@ class NodeFit:
 
     def _find_fitting_nodes(self, info_number: int) -> Bools:
         """Return a mask (N,) of the nodes where a pod of an info that comes from elsewhere fits."""
-        if info_number not in self._elsewhere:
+        if info_number not in self._fitting_by_info:
             fits = (
                 self.find_permitted_nodes(info_number) & ~self._view.nodes.unschedulable & self._has_room(info_number)
             )
             for has_label, counts in self._count_repelling(info_number):
                 fits &= ~(has_label & (counts > 0))
-            self._elsewhere[info_number] = fits
-        return self._elsewhere[info_number]
+            self._fitting_by_info[info_number] = fits
+        return self._fitting_by_info[info_number]
 
     def _fits_own_node(self, position: Position) -> bool:
         """Return whether a pod fits on its own node, where requests are not checked."""

@@ -31,7 +31,7 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
 
     def _find_candidates(self) -> Iterator[tuple[tuple[int, int], int]]:
         """Yield row and negative number of restarts of each candidate, with its position."""
-        arguments, restarts = self.arguments, self._count_restarts
+        arguments, restarts = self.arguments, self._restart_counts
         positions = self.find_evictable(self.seen.match_infos(arguments.namespaces, arguments.label_selector))
         positions = positions[restarts[positions] >= arguments.pod_restart_threshold]
         if arguments.states:
@@ -41,10 +41,12 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
         yield from zip(zip(rows, negative_restarts, strict=True), positions.tolist(), strict=True)
 
     @property
-    def _count_restarts(self) -> Rows:
+    def _restart_counts(self) -> Rows:
         """Return how often the containers of each pod have restarted, (P,)."""
         init = self.arguments.including_init_containers
-        return self.seen.measure_containers(lambda told: sum(status.restart_count for status in told.select(init)))
+        return self.seen.measure_containers(
+            lambda containers: sum(status.restart_count for status in containers.select(init))
+        )
 
     def _is_waiting(self, containers: NotableContainers) -> bool:
         """Return whether a container waits for a reason that is one of the states."""

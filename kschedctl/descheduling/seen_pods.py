@@ -123,7 +123,7 @@ class SeenPods:
         return np.where(self.moved, self.now, np.where(created == NO_TIME, LONG_AGO, created))
 
     @cached_property
-    def count_siblings(self) -> Rows:
+    def sibling_counts(self) -> Rows:
         """Return how many pods the owner of each info's pods has, (T,).
 
         Pods without exactly one owner get the maximum.

@@ -49,8 +49,8 @@ def parse_settings(document: object, where: str) -> ProjectSettings:
     try:
         settings = convert_builtins(document, ProjectSettings)
     except msgspec.ValidationError as error:
-        what, _, field = str(error).replace("`", "").partition(" - at $.")
-        raise InputError(what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where) from None
+        message, _, field = str(error).replace("`", "").partition(" - at $.")
+        raise InputError(message[:1].lower() + message[1:], where=f"{where}, {field}" if field else where) from None
     if settings.lint.kube_version is not None:
         try:
             KubeVersion.parse_supported(settings.lint.kube_version)

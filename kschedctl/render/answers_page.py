@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.api.copying import replace
-from kschedctl.render.page import Block, Marked, Page, Paragraph, Style, Table, below, marked, paragraph
+from kschedctl.render.page import Block, Marked, Page, Paragraph, Style, Table, build_subsection, paragraph, with_tone
 from kschedctl.render.plots.plot import Plot
 from kschedctl.render.renderers import build_page
 from kschedctl.reports.answers import Answers
@@ -23,7 +23,7 @@ def answers_page(report: Answers, style: Style) -> Page:
         for answer in report.answers
     )
     columns = (Column("cluster", keep=True), Column("good"), Column("answer"))
-    blocks = [_of_cluster(name, block) for name, page in pages.items() for block in below(name, page)]
+    blocks = [_of_cluster(name, block) for name, page in pages.items() for block in build_subsection(name, page)]
     verdict = Marked(good, Tone.GOOD if report.good else Tone.BAD)
     return (paragraph(verdict, sentence), Table(columns, rows), *blocks)
 
@@ -35,7 +35,7 @@ def _of_cluster(name: str, block: Block) -> Block:
 
 def _first_line(page: Page) -> str:
     first = next((block for block in page if isinstance(block, Paragraph)), None)
-    return " ".join(marked(part).text for part in first.parts) if first else ""
+    return " ".join(with_tone(part).text for part in first.parts) if first else ""
 
 
 def _style_of(cluster: str, style: Style) -> Style:

@@ -1,4 +1,4 @@
-"""An answer in at most 12 lines, for phones, chats and prompts: why, the closest node, the best fix, its command."""
+"""The format `--brief`: an answer in at most 12 lines with reason, closest node, best fix and its command."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked, verdict_words
+from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, describe_verdict, with_tone
 from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import CostKind
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortFix, Summary, describe_node_share
 from kschedctl.text.counts import counted
-from kschedctl.text.fit_errors import sentence
+from kschedctl.text.fit_errors import rewrite_fit_error
 from kschedctl.text.printable import printable
 
-MOST_LINES = 12
+MAX_LINES = 12
 
 
 class BriefText(NamedTuple):
-    """``lines``: at most so many, 0: it is never cut; ``rank``: what has the lowest gets room first."""
+    """A part of the brief form."""
 
     text: str
     lines: int
+    """Most lines of the part; 0 means that it is never cut."""
     rank: int = 0
+    """Parts with the lowest rank get room first."""
     indent: str = "  "
     more: tuple[str, ...] = ()
     """Lines below the text that are shown as a whole, or not at all."""
@@ -39,27 +41,29 @@ def to_brief(document: Document, style: Style) -> str:
 
     A list of which entries are left out ends with their number.
     """
-    summary = summary_of(document, style)
-    parts = list(_parts(summary))
+    summary = build_summary(document, style)
+    parts = list(_iter_parts(summary))
     wrapped = [_lines_of(part, style.width) for part in parts]
     kept: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
         if parts[index].needs_previous and index - 1 not in kept:
             continue
-        if sum(len(wrapped[line]) for line in (*kept, index)) <= MOST_LINES:
+        if sum(len(wrapped[line]) for line in (*kept, index)) <= MAX_LINES:
             kept.add(index)
-    _end_cut_list(parts, wrapped, kept, len(_listed(summary)) + summary.left_out.get(_list_name(summary), 0))
+    _add_left_out_count(
+        parts, wrapped, kept, len(_list_entries(summary)) + summary.left_out.get(_list_name(summary), 0)
+    )
     return "".join(f"{line}\n" for index in sorted(kept) for line in wrapped[index])
 
 
-def _end_cut_list(parts: list[BriefText], wrapped: list[list[str]], kept: set[int], total: int) -> None:
-    """Add the number of entries that are left out of ``total``, in place of the last entry if there is no room."""
+def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], kept: set[int], total: int) -> None:
+    """Add the number of entries that are left out, in place of the last entry if there is no room."""
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in kept]
     if not entries or len(entries) == total:
         return
-    if sum(len(wrapped[index]) for index in kept) >= MOST_LINES and len(entries) > 1:
+    if sum(len(wrapped[index]) for index in kept) >= MAX_LINES and len(entries) > 1:
         kept.remove(entries.pop())
-    if sum(len(wrapped[index]) for index in kept) < MOST_LINES:
+    if sum(len(wrapped[index]) for index in kept) < MAX_LINES:
         wrapped[entries[-1]] = [*wrapped[entries[-1]], f"and {total - len(entries):,} more"]
 
 
@@ -68,28 +72,32 @@ def _list_name(summary: Summary) -> str:
     return "advice" if summary.summarizes == "Audit" else "pods"
 
 
-def _listed(summary: Summary) -> tuple[str, ...]:
+def _list_entries(summary: Summary) -> tuple[str, ...]:
     """Return the entries of the list as texts."""
     if _list_name(summary) == "advice":
         return summary.advice
     return tuple(
-        f"{pods.pods:,} {pods.workload or pods.such_as}: {verdict_words(sentence(pods.why))}" for pods in summary.pods
+        f"{pods.pods:,} {pods.workload or pods.such_as}: {describe_verdict(rewrite_fit_error(pods.why))}"
+        for pods in summary.pods
     )
 
 
-def summary_of(document: Document, style: Style) -> Summary:
-    """With ``style.commands`` as the next ones; of what is no answer but a list or a description its first line."""
+def build_summary(document: Document, style: Style) -> Summary:
+    """Build the summary of a document, with the commands of the style as next steps.
+
+    The summary of a document that is no Report is its first line.
+    """
     if isinstance(document, Report):
         return document.summary(command for group in style.commands.values() for command in group)
     page = build_page(document, Style(width=UNFOLDED))
     first = next((block for block in page if isinstance(block, Paragraph | Heading)), Paragraph(()))
     parts = first.parts if isinstance(first, Paragraph) else (first.text,)
-    headline = " ".join(marked(part).text for part in parts if marked(part).text)
+    headline = " ".join(with_tone(part).text for part in parts if with_tone(part).text)
     return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).shorten()
 
 
-def _parts(summary: Summary) -> Iterator[BriefText]:
-    """The verdict, the first cause and the doubts, then the fix with what to type, then all else."""
+def _iter_parts(summary: Summary) -> Iterator[BriefText]:
+    """Yield the verdict, first cause and doubts, then the fix with its commands, then the rest."""
     if summary.summarizes == "Explanation":
         yield BriefText(_verdict(summary), 3)
         yield from _causes(summary)
@@ -106,7 +114,7 @@ def _parts(summary: Summary) -> Iterator[BriefText]:
     fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
     if fixes > 0:
         yield BriefText(f"  and {counted(fixes, 'more fix', 'more fixes')}", 1, 1, needs_previous=True)
-    yield from (BriefText(text, 2, 2, is_entry=True) for text in _listed(summary)[:MOST_ENTRIES])
+    yield from (BriefText(text, 2, 2, is_entry=True) for text in _list_entries(summary)[:MOST_ENTRIES])
     yield from (BriefText(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
 
 
@@ -129,7 +137,7 @@ MOST_TYPED = 100
 
 
 def _verdict(summary: Summary) -> str:
-    verdict = f"{summary.subject} {verdict_words(summary.verdict)}"
+    verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:
         return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
     return f"{verdict} on {next(iter(summary.best))}" if _fits(summary) else verdict

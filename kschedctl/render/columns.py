@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, get_character_cell_size
 
 from kschedctl.api.copying import replace
-from kschedctl.render.page import Cell, Marked, Stack, Table, stacked
+from kschedctl.render.page import Cell, Marked, Stack, Table, list_lines
 from kschedctl.reports.columns import Column
 from kschedctl.text.printable import printable
 
@@ -109,7 +109,7 @@ def _cells(table: Table, position: int) -> int:
 
 
 def _width(cell: Cell | Stack) -> int:
-    return max(cell_len(printable(text)) for text, _ in stacked(cell))
+    return max(cell_len(printable(text)) for text, _ in list_lines(cell))
 
 
 def _most(table: Table) -> list[int]:
@@ -179,8 +179,8 @@ def _stacked(table: Table, positions: Sequence[int]) -> Table:
 
 def _beneath(cells: Sequence[Cell | Stack], columns: Sequence[Column]) -> Stack:
     """The lines of all; of those beneath the first names are told by what they are."""
-    lines = list(stacked(cells[0]))
+    lines = list(list_lines(cells[0]))
     for cell, column in zip(cells[1:], columns[1:], strict=True):
-        first, *others = stacked(cell)
+        first, *others = list_lines(cell)
         lines += [Marked(f"{column.beneath} {first.text}".lstrip(), first.tone), *others] if first.text else []
     return Stack(tuple(lines))

@@ -12,7 +12,7 @@ from typing import Any
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import Json
 from kschedctl.errors import UsageError
-from kschedctl.render.page import UNFOLDED, Page, Style, plots_of
+from kschedctl.render.page import UNFOLDED, Page, Style, find_plots
 from kschedctl.reports.command import all_commands
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
@@ -70,24 +70,25 @@ def _render_document_with(reference: str) -> Callable[[Document, Style], str]:
 
 
 def _render_markdown(document: Document, style: Style) -> str:
-    return _render_page_with("render.markdown:show")(document, replace(style, width=UNFOLDED))
+    return _render_page_with("render.markdown:render_markdown")(document, replace(style, width=UNFOLDED))
 
 
 def _render_html(document: Document, style: Style) -> str:
     html = import_module("kschedctl.render.html.document")  # Jinja
-    html_style = replace(html.style_of(document, style), commands=style.commands)
+    html_style = replace(html.choose_style(document, style), commands=style.commands)
     reference = HTML_WIDGETS.get(kind_of(document))
     widgets = _import_function(reference)(document) if reference else []
-    text: str = html.show(document, build_page(document, html_style), widgets, style.about)
+    text: str = html.render_html(document, build_page(document, html_style), widgets, style.about)
     return text
 
 
 def _render_plots_as(format: str) -> Callable[[Document, Style], str | bytes]:
     def render(document: Document, style: Style) -> str | bytes:
-        plots = plots_of(build_page(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
+        plots = find_plots(build_page(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
         if not plots:
             raise UsageError(f"-o {format} draws plots, and this answer has none", hint="-o html has everything")
-        picture: str | bytes = _import_function(f"render.plots.pictures:{format}")(plots, _describe_doubt(document))
+        render_plots = _import_function(f"render.plots.pictures:render_{format}")
+        picture: str | bytes = render_plots(plots, _describe_doubt(document))
         return picture
 
     return render
@@ -130,9 +131,9 @@ def _import_function(reference: str) -> Callable[..., Any]:
 
 
 RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
-    "table": _render_page_with("render.terminal:show"),
+    "table": _render_page_with("render.terminal:render_text"),
     "brief": _render_brief,
-    "wide": _render_page_with("render.terminal:show"),
+    "wide": _render_page_with("render.terminal:render_text"),
     "json": _render_data_with("render.data:to_json"),
     "yaml": _render_data_with("render.data:to_yaml"),
     "markdown": _render_markdown,
@@ -140,7 +141,7 @@ RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
     "svg": _render_plots_as("svg"),
     "png": _render_plots_as("png"),
     "csv": _render_document_with("render.csv_table:to_csv"),
-    "name": _render_document_with("render.names:pod_names"),
+    "name": _render_document_with("render.names:render_pod_names"),
     "jsonpath": _render_template_with("render.templates:jsonpath"),
     "custom-columns": _render_template_with("render.templates:custom_columns"),
     "sarif": _render_findings_with("render.sarif:to_sarif"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import Cell, Marked, Page, Stack, Style, paragraph
-from kschedctl.render.tables import Row, table_of
+from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 
@@ -16,7 +16,7 @@ TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
 def waiting_elsewhere_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
     """Build the table of all that waits elsewhere, each with what its status says."""
     columns = (Column("pods", right=True), Column("age"), Column("what, and what it waits for"))
-    return table_of(waiting, columns, _row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
+    return build_table(waiting, columns, _row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
 
 
 def waiting_elsewhere_lines(waiting: Sequence[WaitingElsewhere]) -> Page:

@@ -48,7 +48,7 @@ class AuditRule:
             fix=fix or self.fix,
             fingerprint=fingerprint,
             namespace=namespace,
-            **fields,  # type: ignore[arg-type]  # the other fields that are given are texts
+            **fields,  # type: ignore[arg-type]  # all other fields are strings
         )
 
     def describe(self) -> FoundRule:

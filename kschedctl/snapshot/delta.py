@@ -70,7 +70,7 @@ class Delta(msgspec.Struct, frozen=True):
         Changes in another order may count as different.
 
         >>> some, more = Delta(*np.array([[0, 2], [7, 7], [1, 1]])), Delta(*np.array([[0, 1, 2], [7, 7, 8], [1, 1, 1]]))
-        >>> some.differing(more, 4).tolist()
+        >>> some.find_differing(more, 4).tolist()
         [False, True, True, False]
         """
         differing: npt.NDArray[np.bool_] = np.bincount(self.node, minlength=nodes) != np.bincount(

@@ -160,7 +160,7 @@ class Fork:
         if held_back is None:
             return np.zeros(len(self.snapshot.nominations[1]), np.bool_)
         positions = self.snapshot.nominations[1].tolist()
-        infos = (pods.infos[pods.info[position]].of(self.stored(pods.objects[position])) for position in positions)
+        infos = (pods.infos[pods.info[position]].for_pod(self.stored(pods.objects[position])) for position in positions)
         return np.fromiter((held_back(info, self) for info in infos), np.bool_, len(positions))
 
     @cached_property

@@ -106,7 +106,7 @@ class Maker:
         self.version = 1_000_000
 
     def word(self, length: int) -> str:
-        return "".join(self.random.build_settings(SAFE, k=length))
+        return "".join(self.random.choices(SAFE, k=length))
 
     def uid(self) -> str:
         digits = f"{self.random.getrandbits(128):032x}"
@@ -323,7 +323,7 @@ def vary(work: Workload, before: Workload | None, nodes: int, make: Maker) -> No
         affinity |= near("podAffinity", before.selector, ZONE)
     elif what < 0.38 and before and before.replicas >= len(ZONES):
         affinity |= near("podAffinity", before.selector, ZONE, required=True)
-    work.priority_class = make.random.build_settings(list(PRIORITIES), weights=(10, 70, 15, 5))[0]
+    work.priority_class = make.random.choices(list(PRIORITIES), weights=(10, 70, 15, 5))[0]
 
 
 def workloads(nodes: int, pods: int, make: Maker) -> list[Workload]:

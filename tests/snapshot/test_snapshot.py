@@ -246,7 +246,7 @@ def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, see
     fork = view.fork()
     matching = view.pods.matching(selector_from_set({"app": "x"}), None)
     places = {name_of(p): p["spec"].get("nodeName") for p in cluster.pods + cluster.nominated}
-    for name in random.build_settings([*places], k=random.randint(0, 6)) if places else ():
+    for name in random.choices([*places], k=random.randint(0, 6)) if places else ():
         fork.tally("x", lambda: matching.astype(np.int64))
         position = [each.metadata.name for each in view.pods.objects].index(name)
         if places[name]:

@@ -29,9 +29,9 @@ class Drawing(Output):
         if self.output.name == "png" and sys.stdout.isatty():
             raise UsageError("-o png is no text for a terminal", hint="write it to a file: > plot.png")
         if self.output.name in PICTURES:
-            extra.need(extra.PICTURES, f"-o {self.output.name}")
+            extra.check_installed(extra.PICTURES, f"-o {self.output.name}")
         if self.plot:
-            extra.need(extra.CHARACTERS, "--plot")
+            extra.check_installed(extra.CHARACTERS, "--plot")
 
     def _draws_plots(self) -> bool:
         return self.plot

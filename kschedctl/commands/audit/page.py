@@ -39,14 +39,14 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Table,
-    below,
+    build_subsection,
     count,
-    first_rows,
+    find_plots,
+    limit_rows_by_style,
     names,
     paragraph,
-    plots_of,
 )
-from kschedctl.render.sections import left_out_lines
+from kschedctl.render.sections import build_left_out_lines
 from kschedctl.render.tables import ROWS_SHOWN
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
@@ -77,7 +77,7 @@ def audit_page(report: Audit, style: Style) -> Page:
     page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
     brief = len(report.sections) > FEW and not style.wide and style.width < UNFOLDED
     blocks = blocks_in_brief if brief else blocks_of
-    page += [below(section.title, shown) for section in report.sections if (shown := blocks(section, style))]
+    page += [build_subsection(section.title, shown) for section in report.sections if (shown := blocks(section, style))]
     page += [(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)),)] if brief else []
     return tuple(block for part in page for block in part)
 
@@ -120,7 +120,7 @@ def section_page(section: Section, style: Style) -> Page:
 def blocks_of(section: Section, style: Style) -> Page:
     """All but its headline; nothing where there is nothing to tell."""
     return (
-        *left_out_lines(section.not_replayed, ()),
+        *build_left_out_lines(section.not_replayed, ()),
         *_not_known(section),
         *_evidence(section, style),
         *found_blocks(section, style, ROWS_SHOWN),
@@ -129,7 +129,7 @@ def blocks_of(section: Section, style: Style) -> Page:
 
 def blocks_in_brief(section: Section, style: Style) -> Page:
     """What was found, and the plots, without the rest of the evidence; of a section that is sound the plots alone."""
-    plots = plots_of(_evidence(section, style)) if style.plots else ()
+    plots = find_plots(_evidence(section, style)) if style.plots else ()
     if section.state == SOUND:
         return plots
     return (*_not_known(section), *found_blocks(section, style, FOUND_IN_BRIEF), *plots)
@@ -180,7 +180,7 @@ def _found(findings: Sequence[Finding], style: Style, limit: int) -> tuple[Page,
     """What to do stands beneath each problem."""
     if not findings:
         return (), ()
-    shown, note = first_rows(findings, style, limit)
+    shown, note = limit_rows_by_style(findings, style, limit)
     columns = (Column("severity", keep=True), Column("found"))
     rows = tuple(_finding(finding, shown[max(i - 1, 0) : i], style) for i, finding in enumerate(shown))
     return (Table(columns, rows, note),), shown
@@ -229,7 +229,7 @@ def waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Pa
     )
     if not rows:
         return (), ()
-    shown, note = first_rows(rows, style, limit)
+    shown, note = limit_rows_by_style(rows, style, limit)
     columns = (Column("severity", keep=True), Column("pods", right=True), Column("age"), Column("found"))
     above = [(), *(findings for _, findings in shown)]
     table = Table(columns, tuple(map(partial(_pending, style), shown, above)), note).without_empty_columns()

@@ -19,16 +19,16 @@ from kschedctl.render.page import (
     Page,
     Paragraph,
     Style,
-    marked,
+    describe_verdict,
+    iter_sections,
     names,
     paragraph,
-    parts,
     section,
-    verdict_words,
+    with_tone,
 )
-from kschedctl.render.sections import extended_lines, left_out_lines, not_known_lines
-from kschedctl.render.tables import as_is, numbers, table_of
-from kschedctl.render.terminal import show
+from kschedctl.render.sections import build_extender_line, build_left_out_lines, build_not_known_lines
+from kschedctl.render.tables import build_table, number_columns, return_row
+from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column
 from kschedctl.reports.remedy import TEAMS, Remedy
 from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts
@@ -80,7 +80,7 @@ def laid_out(answered: Answered, room: Room) -> LaidOut:
 
 def text_of(page: Page, width: int) -> Text:
     """The page as it would be printed."""
-    return Text.from_ansi(show(page, Style(width=max(width, LEAST_WIDTH), color=True)))
+    return Text.from_ansi(render_text(page, Style(width=max(width, LEAST_WIDTH), color=True)))
 
 
 def verdict(answered: Answered, width: int, lines: int) -> Text:
@@ -101,7 +101,7 @@ def verdict(answered: Answered, width: int, lines: int) -> Text:
 
 def answer_line(report: Explanation) -> str:
     """With what it leans on that is not known."""
-    verdict = verdict_words(report.verdict)
+    verdict = describe_verdict(report.verdict)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
         return f"{verdict}: {report.headline}"
@@ -115,7 +115,7 @@ def explained(answered: Answered, style: Style, in_full: bool) -> dict[str, Page
     why: list[Block] = [*changes]
     scores: list[Block] = []
     answer = tuple(answer_lines(report, style))
-    for title, under in parts(tuple(block for block in explanation_page(report, style) if block not in answer)):
+    for title, under in iter_sections(tuple(block for block in explanation_page(report, style) if block not in answer)):
         tab = scores if title.startswith(SCORED) else why
         tab += [Heading(title), *under] if title else under
     if in_full:
@@ -189,9 +189,9 @@ def _opens(remedy: Remedy) -> str:
 
 
 def _doubts(remedies: Remedies) -> list[str]:
-    left_out = (*left_out_lines(remedies.not_replayed, remedies.ignored), *extended_lines(remedies.extended))
-    lines = (line for line in (*left_out, *not_known_lines(remedies.unknown)) if isinstance(line, Paragraph))
-    doubts = [" ".join(marked(part).text for part in line.parts) for line in lines]
+    left_out = (*build_left_out_lines(remedies.not_replayed, remedies.ignored), *build_extender_line(remedies.extended))
+    lines = (line for line in (*left_out, *build_not_known_lines(remedies.unknown)) if isinstance(line, Paragraph))
+    doubts = [" ".join(with_tone(part).text for part in line.parts) for line in lines]
     if remedies.searched is not None and not remedies.searched.complete:
         doubts.append(f"not complete: the search ended after {counted(remedies.searched.replays, 'replay')}")
     return doubts
@@ -225,4 +225,6 @@ def changed_answer_section(report: ChangedAnswer) -> Page:
     if not rows and not lines:
         return section("What changes", paragraph(NO_CHANGE))
     cells = [(f"{b:,}", f"{a:,}", f"{plugin}: {why}" if plugin else why) for plugin, why, b, a in rows]
-    return section("What changes", *table_of(cells, [*numbers("before", "now"), Column("nodes")], as_is), *lines)
+    return section(
+        "What changes", *build_table(cells, [*number_columns("before", "now"), Column("nodes")], return_row), *lines
+    )

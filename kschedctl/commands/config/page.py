@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from kschedctl.render.page import Block, Marked, Page, Style, paragraph
-from kschedctl.render.tables import PLAIN, as_is, listed, numbers, table_of
+from kschedctl.render.tables import PLAIN, build_struct_table, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.configuration import EffectiveConfiguration, EffectiveProfile
 
@@ -31,7 +31,7 @@ def configuration_page(report: EffectiveConfiguration, style: Style) -> Page:
 
 
 def _plugins(profile: EffectiveProfile) -> Page:
-    columns = (Column("point"), Column("plugin", keep=True), *numbers("weight"), Column("enabled by"))
+    columns = (Column("point"), Column("plugin", keep=True), *number_columns("weight"), Column("enabled by"))
     rows = [
         (
             point.point if i == 0 else "",
@@ -42,12 +42,12 @@ def _plugins(profile: EffectiveProfile) -> Page:
         for point in profile.points
         for i, plugin in enumerate(point.plugins)
     ]
-    return table_of(rows, columns, as_is, limit=None, title=f"Profile {profile.scheduler_name}")
+    return build_table(rows, columns, return_row, limit=None, title=f"Profile {profile.scheduler_name}")
 
 
 def _args(profile: EffectiveProfile) -> Page:
     given = {"args": lambda plugin: json.dumps(plugin.args, ensure_ascii=False)}
-    return listed(profile.args, PLAIN, given, title=f"Arguments of {profile.scheduler_name}", limit=None)
+    return build_struct_table(profile.args, PLAIN, given, title=f"Arguments of {profile.scheduler_name}", limit=None)
 
 
 # -- versions ---------------------------------------------------------------------------------------------------------

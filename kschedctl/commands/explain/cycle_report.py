@@ -51,7 +51,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
 from kschedctl.scheduler.engine.messages import fit_error, format_histogram
 from kschedctl.scheduler.engine.permit import run_permit
-from kschedctl.scheduler.engine.pod_groups.gangs import gang_object, gang_plugin
+from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_object, find_gang_plugin
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -282,9 +282,11 @@ def _run_permit_on_best_nodes(cycle: Cycle) -> dict[str, FirstFailReport]:
 
 def _is_bound_with_group(cycle: Cycle) -> bool:
     """Return whether the pod belongs to an existing group whose pods are bound together."""
-    plugin = gang_plugin(cycle.framework)
+    plugin = find_gang_plugin(cycle.framework)
     gang = plugin.gang(cycle.info.pod) if plugin else None
-    return group_key(cycle.info.pod) is not None or (gang is not None and gang_object(cycle.view, gang) is not None)
+    return group_key(cycle.info.pod) is not None or (
+        gang is not None and find_gang_object(cycle.view, gang) is not None
+    )
 
 
 def _find_verdict_of_permit(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:

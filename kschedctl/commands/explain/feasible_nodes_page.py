@@ -13,12 +13,12 @@ from kschedctl.render.page import (
     Stack,
     Style,
     count,
+    limit_rows,
     paragraph,
     section,
-    shown_first,
 )
-from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
-from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
+from kschedctl.render.tables import Row, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.plugin_answers import ExtenderCallReport
 
@@ -32,16 +32,16 @@ def scores_section(report: Explanation, style: Style) -> Page:
     if not report.total:
         return ()
     ranked = sorted(report.total, key=lambda node: -report.total[node])
-    nodes, note = shown_first(ranked, None if style.unlimited else NODES_SHOWN)
+    nodes, note = limit_rows(ranked, None if style.lists_all_nodes else NODES_SHOWN)
     scorers = {**report.weighted, **report.extender_scores}
     telling = [p for p, by_node in scorers.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
     apart = OTHER_WIDTH + PLUGIN_WIDTH * len(telling) <= style.width
-    columns = [Column("node", keep=True), *numbers("total")]
+    columns = [Column("node", keep=True), *number_columns("total")]
     columns += [Column(p, right=True, verbatim=True) for p in telling] if apart else [Column("scores")]
     scores = {node: tuple(_scores(report, node, telling, style)) for node in nodes}
     words = {node: ", ".join(map(" ".join, zip(telling, scores[node], strict=True))) for node in nodes}
     rows = [(*_total(report, node), *(scores[node] if apart else (words[node],))) for node in nodes]
-    table = table_of(rows, columns, as_is, limit=None, note=note, full=False)
+    table = build_table(rows, columns, return_row, limit=None, note=note, full=False)
     form = "raw → normalized × weight" if style.wide else "raw → weighted"
     title = f"Scores of {count(len(ranked), 'feasible node')}, {form}"
     return section(title, *table, *_alike(report, nodes[0], telling), _choice(report), *_plot(report, ranked))
@@ -82,10 +82,10 @@ def _choice(report: Explanation) -> Paragraph:
 
 def _plot(report: Explanation, ranked: list[str]) -> tuple[Plot, ...]:
     """How the best nodes come to their totals."""
-    best, scorers = ranked[:MOST_PLACES], {**report.weighted, **report.extender_scores}
+    best, scorers = ranked[:MAX_PLACES], {**report.weighted, **report.extender_scores}
     amounts = {node: {plugin: by_node[node] for plugin, by_node in scorers.items()} for node in best}
     title = f"Scores by plugin of {len(best)} of {count(len(ranked), 'feasible node')} for {report.pod}"
-    return bars(title, ("node", "points, weighted"), amounts, len(ranked), stacked=True)
+    return build_bar_plot(title, ("node", "points, weighted"), amounts, len(ranked), stacked=True)
 
 
 RESERVING_SHOWN = 3
@@ -96,9 +96,9 @@ def reservations_section(report: Explanation, style: Style) -> Page:
     """The best nodes; one row a claim and what it would get."""
     ranked = [n for n in report.feasible if n in report.volumes or n in report.allocations]
     ranked.sort(key=lambda node: -report.total.get(node, 0))
-    nodes, note = shown_first(ranked, None if style.unlimited else RESERVING_SHOWN)
+    nodes, note = limit_rows(ranked, None if style.lists_all_nodes else RESERVING_SHOWN)
     rows = [row for node in nodes for row in _reserved(report, node)]
-    return table_of(rows, COLUMNS, as_is, limit=None, title="What would be bound", note=note)
+    return build_table(rows, COLUMNS, return_row, limit=None, title="What would be bound", note=note)
 
 
 def _reserved(report: Explanation, node: str) -> Iterator[Row]:
@@ -133,7 +133,7 @@ def extenders_section(report: Explanation, style: Style) -> Page:
     if style.narrow:
         columns = [Column("extender, asked"), Column("answer")]
     rows = [_call(call, report, errors.get((call.extender, call.verb), ""), style) for call in report.calls]
-    return (*table_of(rows, columns, as_is, limit=None, title="Extenders"), *binding)
+    return (*build_table(rows, columns, return_row, limit=None, title="Extenders"), *binding)
 
 
 def _call(call: ExtenderCallReport, report: Explanation, error: str, style: Style) -> Row:

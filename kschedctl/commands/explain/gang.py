@@ -30,18 +30,18 @@ from kschedctl.commands.explain.pod_group import (
 )
 from kschedctl.commands.explain.pod_group_report import GangTask, MemberReport, PodGroupReport
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import deadlocked_with
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_deadlocked_gangs
 from kschedctl.scheduler.engine.pod_groups.gangs import (
     EndedPods,
     GangTerms,
-    ended_pods,
-    gang_object,
-    gang_plugin,
-    gang_pods,
-    gang_terms,
+    find_ended_pods,
+    find_gang_object,
+    find_gang_plugin,
+    find_gang_pods,
+    find_gang_terms,
 )
-from kschedctl.scheduler.engine.pod_groups.state import placed_in_groups
-from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.pod_groups.state import schedules_groups_together
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -121,24 +121,24 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     report_now = _add_result(report, scheduler.view, gang, result, failed)
     if report_now.verdict != UNSCHEDULABLE:
         return TriedGang(report_now, failures)
-    own_groups = placed_in_groups(scheduler.gates)
-    others = deadlocked_with(cycle, lambda other: _is_placed(scheduler.view, gang, other), own_groups=own_groups)
+    own_groups = schedules_groups_together(scheduler.gates)
+    others = find_deadlocked_gangs(cycle, lambda other: _is_placed(scheduler.view, gang, other), own_groups=own_groups)
     waits = find_crossed_groups(cycle, result, own_groups=own_groups) if gang.bound_together else CrossedGroupFields()
     return TriedGang(replace(report_now, deadlocked_with=format_group_keys(others), **waits), failures)
 
 
 def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:
     """Collect the pods of a gang, and sort them by what becomes of them."""
-    pods = gang_pods(view, key)
+    pods = find_gang_pods(view, key)
     infos = {Position(position): build_pod_info(view, Position(position), pod) for position in pods.waiting.tolist()}
     assigned = [Position(position) for position in pods.assigned.tolist()]
-    plugin = gang_plugin(framework) if framework else None
+    plugin = find_gang_plugin(framework) if framework else None
     bound_together = plugin is not None and plugin.gang(pod) == key
     idle = dict(_find_idle(view, key, infos, framework if bound_together else None, any_framework))
     everyone = infos | {position: build_pod_info(view, position, pod) for position in assigned}
     tried = sort_by_priority_and_age(infos, (info for info in infos if info not in idle))
-    ended = ended_pods(view).get(key, EndedPods())
-    return _Gang(key, gang_terms(view, key), everyone, tried, idle, assigned, ended, bound_together)
+    ended = find_ended_pods(view).get(key, EndedPods())
+    return _Gang(key, find_gang_terms(view, key), everyone, tried, idle, assigned, ended, bound_together)
 
 
 def _find_idle(
@@ -170,7 +170,7 @@ def _has_kueue_gate(spec: PodSpec) -> bool:
 
 def _report_untried(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
     """Build the report without placing any pod."""
-    gang_resource, least = gang_object(view, gang.key), gang.terms.least or 0
+    gang_resource, least = find_gang_object(view, gang.key), gang.terms.least or 0
     volcano = gang_resource if isinstance(gang_resource, VolcanoPodGroup) else None
     is_size_known = gang.terms.least is not None
     policy = ("gang" if gang.bound_together or decided_by else "basic") if is_size_known else ""
@@ -211,8 +211,8 @@ def _report_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
 
 def _find_failures(view: Fork, gang: _Gang, result: GroupResult, framework: Framework) -> dict[Position, MemberFailure]:
     """Find out why tried pods are not bound."""
-    plugin = gang_plugin(framework) if gang.bound_together else None
-    return (plugin.failures if plugin else failed_members)(result, gang.tried, view)
+    plugin = find_gang_plugin(framework) if gang.bound_together else None
+    return (plugin.failures if plugin else find_failed_members)(result, gang.tried, view)
 
 
 def _add_result(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kschedctl.commands.explain.report import Explanation, NodeReport
-from kschedctl.render.html.sections import cut
+from kschedctl.render.html.sections import truncate
 from kschedctl.text.printable import printable
 
 FITS, OTHERS = "fits", "other reasons"
@@ -43,14 +43,14 @@ def node_map(report: Explanation) -> NodeMap:
     entry = {key.text: i for i, key in enumerate(legend)}
     places: dict[str, list[tuple[str, int]]] = {}
     for node in sorted(nodes, key=lambda node: (node.pool == "", node.pool, node.zone)):
-        cell = (cut(printable(node.name)), entry.get(_answer(node), len(legend) - 1))
+        cell = (truncate(printable(node.name)), entry.get(_answer(node), len(legend) - 1))
         places.setdefault(_place(node), []).append(cell)
     sorted_cells = ((name, tuple(sorted(cells, key=lambda cell: cell[1]))) for name, cells in places.items())
-    return NodeMap(legend, tuple(sorted_cells), tuple(cut(printable(name)) for name in report.best))
+    return NodeMap(legend, tuple(sorted_cells), tuple(truncate(printable(name)) for name in report.best))
 
 
 def _answer(node: NodeReport) -> str:
-    return cut(printable(node.refusals[0].reason)) if node.refusals else FITS
+    return truncate(printable(node.refusals[0].reason)) if node.refusals else FITS
 
 
 def _place(node: NodeReport) -> str:

@@ -12,9 +12,17 @@ from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.commands.explain.html_node_map import node_map
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingPods
 from kschedctl.commands.explain.report import Explanation, Explanations, NodeReport
-from kschedctl.render.html.sections import LAID_OUT, Grid, GridColumn, HtmlSection, Words, cut, words
+from kschedctl.render.html.sections import (
+    ROWS_WITHOUT_SCRIPT,
+    Grid,
+    GridColumn,
+    HtmlSection,
+    Words,
+    build_words,
+    truncate,
+)
 from kschedctl.render.page import count
-from kschedctl.render.sections import marked_verdict
+from kschedctl.render.sections import mark_verdict
 from kschedctl.text.printable import printable
 
 
@@ -172,23 +180,33 @@ def _note(left_out: int, elsewhere: str) -> str:
 
 def _shown(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -> PackedMatrix:
     more = f" and {len(pods) - 1:,} more alike" if len(pods) > 1 else ""
-    verdict = words(marked_verdict(report.verdict))
-    return PackedMatrix(printable(pods[0]) + more, verdict, cut(printable(report.headline)), frame, packed)
+    verdict = build_words(mark_verdict(report.verdict))
+    return PackedMatrix(printable(pods[0]) + more, verdict, truncate(printable(report.headline)), frame, packed)
 
 
 def _indexed(grid: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
     """The matrix as the script reads it; nodes that are new are added to ``nodes``, (name, zone) -> place."""
     places = zip(grid.cells[NODE], grid.cells[ZONE], strict=True)
-    at = [nodes.setdefault((cut(printable(name)), cut(printable(zone))), len(nodes)) for (name, _), (zone, _) in places]
+    at = [
+        nodes.setdefault((truncate(printable(name)), truncate(printable(zone))), len(nodes))
+        for (name, _), (zone, _) in places
+    ]
     cells = [_distinct(column) for i, column in enumerate(grid.cells) if i not in (NODE, ZONE)]
-    return {"columns": grid.columns, "at": at, "cells": cells, "grouped": GROUP, "bars": [TOTAL], "shown": LAID_OUT}
+    return {
+        "columns": grid.columns,
+        "at": at,
+        "cells": cells,
+        "grouped": GROUP,
+        "bars": [TOTAL],
+        "shown": ROWS_WITHOUT_SCRIPT,
+    }
 
 
 def _distinct(cells: Sequence[Tonal]) -> list[Json]:
     """[distinct cells, which of them each row has]."""
     place: dict[Tonal, int] = {}
     of = [place.setdefault(cell, len(place)) for cell in cells]
-    return [[_words(cell).data() for cell in place], of]
+    return [[_words(cell).to_script_data() for cell in place], of]
 
 
 def _packed(data: object) -> str:
@@ -198,4 +216,4 @@ def _packed(data: object) -> str:
 
 def _words(cell: Tonal) -> Words:
     text, tone = cell
-    return Words(cut(printable(text)), tone if text else "plain")
+    return Words(truncate(printable(text)), tone if text else "plain")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Bullets, Marked, Page, Paragraph, Style, paragraph, section
-from kschedctl.render.tables import listed
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NodeGrowth
 from kschedctl.reports.provisioning import shorten_error
@@ -35,7 +35,7 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
         *doubts,
         *words,
         *_said(new),
-        *listed(new.pools, style, full=False),
+        *build_struct_table(new.pools, style, full=False),
         *otherwise,
         *sources,
     )
@@ -70,8 +70,10 @@ def _said(new: NewNode) -> Page:
 
 def growth_section(growth: NodeGrowth, style: Style) -> Page:
     """Doubts first, then nodes, then the pods without one."""
-    never = listed(growth.never, style, {"pods": lambda never: first_of(never.pods)}, title="Never scheduled")
-    return (*_doubts(growth), *listed(growth.pools, style, title="New nodes"), *never, _grounds(growth))
+    never = build_struct_table(
+        growth.never, style, {"pods": lambda never: first_of(never.pods)}, title="Never scheduled"
+    )
+    return (*_doubts(growth), *build_struct_table(growth.pools, style, title="New nodes"), *never, _grounds(growth))
 
 
 def growth_in_brief(growth: NodeGrowth, style: Style) -> Page:
@@ -79,7 +81,7 @@ def growth_in_brief(growth: NodeGrowth, style: Style) -> Page:
     without = f"; {counted(growth.without, 'pod')} never scheduled" if growth.without else ""
     told = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
     never = Bullets(tuple(_why_never(pods, style) for pods in growth.never if pods.autoscaler or pods.causes))
-    pools = listed(growth.pools, style, full=False)
+    pools = build_struct_table(growth.pools, style, full=False)
     return section("Would new nodes come?", paragraph(told), *_doubts(growth), *pools, never, _grounds(growth))
 
 

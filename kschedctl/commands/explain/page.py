@@ -24,8 +24,8 @@ from kschedctl.commands.explain.report import (
     PreFilterReport,
     Refusal,
 )
-from kschedctl.render.fixes import best_fix, remedies_section
-from kschedctl.render.not_created import not_created_lines
+from kschedctl.render.fixes import build_best_fix, build_fixes_section
+from kschedctl.render.not_created import iter_not_created_lines
 from kschedctl.render.page import (
     Block,
     Bullets,
@@ -35,14 +35,21 @@ from kschedctl.render.page import (
     Paragraph,
     Stack,
     Style,
-    below,
+    build_subsection,
+    describe_verdict,
     paragraph,
     section,
-    verdict_words,
 )
-from kschedctl.render.plots.plot import Plot, bars, uneven
-from kschedctl.render.sections import ROOMY, VERDICTS, caveats, marked_verdict, searched_lines, upstream_fault_lines
-from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.render.plots.plot import Plot, build_bar_plot, differ_in_total
+from kschedctl.render.sections import (
+    VERDICT_TONES,
+    WIDE_WIDTH,
+    build_caveats,
+    build_sampling_lines,
+    build_upstream_fault_lines,
+    mark_verdict,
+)
+from kschedctl.render.tables import Row, build_table, number_columns, return_row
 from kschedctl.render.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
@@ -69,22 +76,22 @@ FOR_GOOD = "UnschedulableAndUnresolvable"
 
 def explanation_page(report: Explanation, style: Style) -> Page:
     """All sections that have something to say; what to type next stands under the best fix, if not its own command."""
-    first, more = best_fix(report.remedies, style), _more_remedies(report, style)
+    first, more = build_best_fix(report.remedies, style), _more_remedies(report, style)
     if first and not any(isinstance(block, Command) for block in first):
         first, more = (*first, *more), ()
     return (
         *waiting_elsewhere_lines(report.waiting_elsewhere),
-        *not_created_lines(report.not_created, style, report.fewer_pods),
+        *iter_not_created_lines(report.not_created, style, report.fewer_pods),
         *answer_lines(report, style),
         *stand_in_line(report),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *searched_lines(report.searched),
-        *upstream_fault_lines(report.upstream_faults),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *build_sampling_lines(report.searched),
+        *build_upstream_fault_lines(report.upstream_faults),
         *first,
         *message_line(report),
         *preemption_line(report),
         *pod_group_section(report.pod_group, style),
-        *remedies_section(report.remedies, report.impossible, style),
+        *build_fixes_section(report.remedies, report.impossible, style),
         *(() if style.patches else more),
         *advice_section([advice for advice in report.advice if not _told(advice, report)], report.pod),
         *_before_nodes(report),
@@ -122,7 +129,7 @@ def _permit(report: Explanation) -> Page:
     """What keeps it from being bound on a best node."""
     rows = [(node, said.plugin, f"{said.code}: {', '.join(said.reasons)}") for node, said in report.permit.items()]
     columns = (Column("node", keep=True), Column("plugin"), Column("Permit"))
-    return table_of(rows, columns, as_is, limit=None, title="Not bound at once", full=False)
+    return build_table(rows, columns, return_row, limit=None, title="Not bound at once", full=False)
 
 
 def _before_nodes(report: Explanation) -> Page:
@@ -141,7 +148,9 @@ def _before_nodes(report: Explanation) -> Page:
         if answer.node_names is not None
     ]
     rows: list[Row] = [*refusals, *narrowed]
-    return table_of(rows, [*map(Column, ("point", "plugin", "answer"))], as_is, limit=None, title="Before any node")
+    return build_table(
+        rows, [*map(Column, ("point", "plugin", "answer"))], return_row, limit=None, title="Before any node"
+    )
 
 
 def _asked(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:
@@ -172,7 +181,7 @@ def _refusals(report: Explanation, style: Style) -> Page:
     return (
         *reasons,
         *_refused(report, style),
-        *(_nodes(report, style) if style.unlimited else _groups(report.groups, style)),
+        *(_nodes(report, style) if style.lists_all_nodes else _groups(report.groups, style)),
     )
 
 
@@ -186,19 +195,23 @@ def _refused(report: Explanation, style: Style) -> tuple[Plot, ...]:
             "for this alone": elimination.only,
             "for more than this": elimination.nodes - elimination.only,
         }
-    if not (style.plots or uneven(amounts)):
+    if not (style.plots or differ_in_total(amounts)):
         return ()
     title = f"Nodes that are refused for {report.pod}"
-    return bars(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
+    return build_bar_plot(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
 
 
 def eliminations_section(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """One row a reason; with the closest node plugin and miss beside it, or above and beneath it for want of room."""
     stack = style.narrow and nearest
-    columns = [*numbers("nodes", "sole blocker"), *([] if stack else [Column("plugin", keep=True)]), Column("reason")]
+    columns = [
+        *number_columns("nodes", "sole blocker"),
+        *([] if stack else [Column("plugin", keep=True)]),
+        Column("reason"),
+    ]
     columns += [Column("closest node")] if nearest and not stack else []
     rows = [_elimination(elimination, stack)[: len(columns)] for elimination in eliminations]
-    return table_of(rows, columns, as_is, limit=None, title="Why nodes are refused", full=False)
+    return build_table(rows, columns, return_row, limit=None, title="Why nodes are refused", full=False)
 
 
 def _elimination(elimination: Elimination, stack: bool) -> Row:
@@ -216,12 +229,12 @@ def _elimination(elimination: Elimination, stack: bool) -> Row:
 
 def _groups(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     """One row for the nodes that are refused for the same reasons, with the facts of the first that is named."""
-    columns = [*numbers("nodes"), Column("pool, such as"), Column("refused by")]
-    if style.width >= ROOMY:
-        columns = [*numbers("nodes"), Column("pool"), Column("such as"), Column("refused by", keep=True)]
+    columns = [*number_columns("nodes"), Column("pool, such as"), Column("refused by")]
+    if style.width >= WIDE_WIDTH:
+        columns = [*number_columns("nodes"), Column("pool"), Column("such as"), Column("refused by", keep=True)]
         columns += [Column("why"), Column("also refused by")]
     title, row = "Refused nodes, closest to fitting first", partial(_group, style=style)
-    return table_of(groups, columns, row, style, title=title, limit=GROUPS_SHOWN, full=False, each_node=True)
+    return build_table(groups, columns, row, style, title=title, limit=GROUPS_SHOWN, full=False, each_node=True)
 
 
 def _group(group: NodeGroup, style: Style) -> Row:
@@ -231,7 +244,7 @@ def _group(group: NodeGroup, style: Style) -> Row:
         why = ""  # of nodes that were not looked at the answer says why
     fact = f"{group.such_as[0]}: {why}" if why and group.nodes > 1 else why
     pools = ", ".join(group.pools)
-    if style.width >= ROOMY:
+    if style.width >= WIDE_WIDTH:
         return (f"{group.nodes:,}", pools, names, by, fact, Marked(also, Tone.FAINT))
     where = Stack((Marked(pools, Tone.FAINT), names))
     return (f"{group.nodes:,}", where, _facts(by, fact, also))
@@ -262,7 +275,7 @@ def _nodes(report: Explanation, style: Style) -> Page:
     columns += [Column("why"), Column("also refused by")]
     if style.narrow:
         columns = [Column("node", keep=True), Column("refused by")]
-    return table_of(nodes, columns, partial(_node, style=style), limit=None, title="All nodes", full=False)
+    return build_table(nodes, columns, partial(_node, style=style), limit=None, title="All nodes", full=False)
 
 
 def _node(node: NodeReport, style: Style) -> Row:
@@ -285,14 +298,15 @@ def explanations_page(report: Explanations, style: Style) -> Page:
     all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
     tone = (Tone.WARNING if report.waiting_elsewhere else Tone.GOOD) if all_fine else Tone.BAD
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
-    table = table_of(report.explanations, columns, _answer, limit=None, full=False)
+    table = build_table(report.explanations, columns, _answer, limit=None, full=False)
     full = [explanation for explanation in report.explanations if style.wide or explanation.verdict not in FINE]
     pages = [
-        below(explanation.stands_for or explanation.pod, explanation_page(explanation, style)) for explanation in full
+        build_subsection(explanation.stands_for or explanation.pod, explanation_page(explanation, style))
+        for explanation in full
     ]
     return (
         paragraph(Marked(fine, tone), sentence),
-        *caveats(report.not_replayed, report.ignored, report.extended),
+        *build_caveats(report.not_replayed, report.ignored, report.extended),
         *table,
         *(block for page in pages for block in page),
         *(waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
@@ -301,7 +315,7 @@ def explanations_page(report: Explanations, style: Style) -> Page:
 
 def _answer(explanation: Explanation) -> Row:
     """Why one is not scheduled is on its page."""
-    verdict = marked_verdict(explanation.verdict)
+    verdict = mark_verdict(explanation.verdict)
     return (
         explanation.pod,
         verdict,
@@ -361,14 +375,14 @@ def answer_lines(report: Explanation, style: Style) -> Iterator[Block]:
     if of_verdict:
         yield paragraph(
             pod,
-            Marked(f"{verdict_words(report.verdict)}, {describe_verdict_doubts(of_verdict)}:", Tone.WARNING),
+            Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(of_verdict)}:", Tone.WARNING),
             describe_unread(of_verdict),
         )
         yield from _split("", (), report, style)
     else:
         preempting = report.preemption.preempting if report.preemption is not None else ""
-        verdict = f"{verdict_words(report.verdict)}{preempting}" + (":" if report.headline else "")
-        tone = VERDICTS.get(report.verdict, Tone.WARNING)
+        verdict = f"{describe_verdict(report.verdict)}{preempting}" + (":" if report.headline else "")
+        tone = VERDICT_TONES.get(report.verdict, Tone.WARNING)
         yield from _split(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
 
 

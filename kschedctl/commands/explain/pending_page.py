@@ -7,7 +7,7 @@ from functools import partial
 
 from kschedctl.commands.explain.new_node_page import growth_in_brief
 from kschedctl.commands.explain.pending_report import PendingGroup, PendingPod, PendingPods
-from kschedctl.render.not_created import not_created_section
+from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     UNFOLDED,
     Cell,
@@ -16,23 +16,23 @@ from kschedctl.render.page import (
     Page,
     Stack,
     Style,
-    first_rows,
+    describe_verdict,
+    limit_rows_by_style,
     names,
     paragraph,
     section,
-    verdict_words,
 )
-from kschedctl.render.plots.plot import Plot, bars, uneven
+from kschedctl.render.plots.plot import Plot, build_bar_plot, differ_in_total
 from kschedctl.render.sections import (
-    VERDICTS,
-    caveats,
-    extended_lines,
-    marked_verdict,
-    next_section,
-    not_known_lines,
-    upstream_fault_lines,
+    VERDICT_TONES,
+    build_caveats,
+    build_extender_line,
+    build_next_section,
+    build_not_known_lines,
+    build_upstream_fault_lines,
+    mark_verdict,
 )
-from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.render.tables import Row, build_table, number_columns, return_row
 from kschedctl.render.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
 from kschedctl.reports.columns import Column, Tone
 
@@ -42,18 +42,18 @@ GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
 def pending_page(report: PendingPods, style: Style) -> Page:
     """The table of causes, then what to type next."""
     pods = sum(len(group.pods) for group in report.groups)
-    lacking = not_created_section(report.not_created, style)
+    lacking = build_not_created_section(report.not_created, style)
     waiting = waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
     if report.asked_about:
         return (*waiting_elsewhere_lines(report.waiting_elsewhere), *_nothing_told(report))
     if not pods:
         tone = Tone.WARNING if report.undecided or waiting else Tone.GOOD
         nothing, where = report.first_line()
-        elsewhere = next_section(style, "But elsewhere") if report.elsewhere else ()
+        elsewhere = build_next_section(style, "But elsewhere") if report.elsewhere else ()
         return (
             *lacking,
             paragraph(Marked(nothing, tone), where),
-            *not_known_lines(report.unknown),
+            *build_not_known_lines(report.unknown),
             *waiting,
             *elsewhere,
         )
@@ -61,13 +61,13 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     table = section(title, *_causes(report.groups, style), *_plot(report, style))
     return (
         *table,
-        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
-        *upstream_fault_lines(report.upstream_faults),
+        *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
+        *build_upstream_fault_lines(report.upstream_faults),
         *lacking,
         *waiting,
-        *extended_lines(report.extended),
+        *build_extender_line(report.extended),
         *(growth_in_brief(report.growth, style) if report.growth else ()),
-        *(_each_next(report.groups, style) if style.wide and style.width < UNFOLDED else next_section(style)),
+        *(_each_next(report.groups, style) if style.wide and style.width < UNFOLDED else build_next_section(style)),
     )
 
 
@@ -82,9 +82,9 @@ def _plot(report: PendingPods, style: Style) -> tuple[Plot, ...]:
         cause = group.cause if group.verdict == "Unschedulable" else f"{group.verdict}: {group.cause}"
         amounts.setdefault(cause, {"pods": 0})["pods"] += len(group.pods)
     amounts = dict(sorted(amounts.items(), key=lambda named: -named[1]["pods"]))
-    if not (style.plots or uneven(amounts)):
+    if not (style.plots or differ_in_total(amounts)):
         return ()
-    return bars("Pending pods by cause", ("cause", "pods"), amounts, len(amounts))
+    return build_bar_plot("Pending pods by cause", ("cause", "pods"), amounts, len(amounts))
 
 
 def _each_next(groups: tuple[PendingGroup, ...], style: Style) -> Page:
@@ -97,17 +97,17 @@ def _each_next(groups: tuple[PendingGroup, ...], style: Style) -> Page:
 def _causes(groups: tuple[PendingGroup, ...], style: Style) -> Page:
     """One row a cause: how many pods, how old the oldest is, whose they are; with ``-o wide`` one row a pod."""
     if style.wide:
-        columns = [*numbers("pods"), Column("age"), Column("pod", keep=True), Column("workload")]
+        columns = [*number_columns("pods"), Column("age"), Column("pod", keep=True), Column("workload")]
         columns += [Column("verdict", keep=True), Column("cause"), Column("next")]
         rows = [row for group in groups for row in _members(group, style)]
-        return table_of(rows, columns, as_is, limit=None, full=False)
-    columns = [*numbers("pods"), Column("age"), Column("workload and cause")]
+        return build_table(rows, columns, return_row, limit=None, full=False)
+    columns = [*number_columns("pods"), Column("age"), Column("workload and cause")]
     row = partial(_row, style=style)
-    return table_of(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)
+    return build_table(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)
 
 
 def _members(group: PendingGroup, style: Style) -> Iterator[Row]:
-    verdict = marked_verdict(group.verdict)
+    verdict = mark_verdict(group.verdict)
     for position, member in enumerate(group.members):
         pods = "" if position else f"{len(group.pods):,}"
         following = "" if position or style.width < UNFOLDED else " ".join(style.commands.get(member.pod, ()))
@@ -122,13 +122,13 @@ def _row(group: PendingGroup, style: Style) -> Row:
 
 def _answers(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
     """The one answer that holds for all pods; else the cause, and some answers, each for one pod."""
-    tone = VERDICTS.get(group.verdict, Tone.WARNING)
-    verdict = "" if group.verdict == "Unschedulable" else f"{verdict_words(group.verdict)}: "
+    tone = VERDICT_TONES.get(group.verdict, Tone.WARNING)
+    verdict = "" if group.verdict == "Unschedulable" else f"{describe_verdict(group.verdict)}: "
     answers = {member.headline: member for member in reversed(group.members)}
     if len(answers) == 1:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
     different = [member for member in group.members if answers[member.headline] is member]
-    shown, note = first_rows(different, style, ANSWERS_SHOWN)
+    shown, note = limit_rows_by_style(different, style, ANSWERS_SHOWN)
     lines = (_answer(member, group) for member in shown)
     return (Marked(f"{verdict}{group.cause}", tone), *lines, Marked(note, Tone.FAINT))
 

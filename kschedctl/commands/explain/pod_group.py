@@ -20,22 +20,28 @@ from kschedctl.commands.explain.pod_group_report import (
     PodGroupReport,
 )
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.scheduler.engine.pod_groups.crossing import crossing
+from kschedctl.scheduler.engine.pod_groups.crossing import find_crossing
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import deadlocked_with
-from kschedctl.scheduler.engine.pod_groups.hierarchy import EntityKey, GroupTree, composite_tree, orders, parent_of
-from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import HierarchyCycle, Results
-from kschedctl.scheduler.engine.pod_groups.preemption import place_tree, preempt_for_group
-from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION, refused_before
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_deadlocked_gangs
+from kschedctl.scheduler.engine.pod_groups.hierarchy import (
+    EntityKey,
+    GroupTree,
+    find_composite_tree,
+    find_parent_key,
+    iter_orders,
+)
+from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
+from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION, find_validation_error
 from kschedctl.scheduler.engine.pod_groups.state import (
     NO_MEMBERS,
     PodGroupState,
-    completing,
+    find_completing_pod,
     find_pod_group,
-    placed_in_groups,
-    state_of,
+    find_state,
+    schedules_groups_together,
 )
-from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
@@ -59,12 +65,12 @@ class GroupMembers(NamedTuple):
 
 def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
     """Report the PodGroup of a pod that is in no tree of groups, or return None for a pod without a group."""
-    key = group_key(pod) if placed_in_groups(scheduler.gates) else None
+    key = group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
         return None
     scheduler = add_pod_to_cluster(scheduler, pod)
     view = scheduler.view
-    infos = {position: build_pod_info(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
+    infos = {position: build_pod_info(view, position, pod) for position in find_state(view, key).unscheduled.tolist()}
     members = order_members(framework, view, infos, _find_completing_pod(scheduler, key))
     topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
 
@@ -77,13 +83,13 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     if not members.tried:
         return report(None)
     tried = {position: infos[position] for position in members.tried}
-    if refused := refused_before(find_pod_group(view, key), tried, view, scheduler.gates.release):
+    if refused := find_validation_error(find_pod_group(view, key), tried, view, scheduler.gates.release):
         return report(GroupResult(Status(Code.ERROR, (refused,))))
     cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
-    others = () if result.placed else deadlocked_with(cycle)
+    others = () if result.placed else find_deadlocked_gangs(cycle)
     return replace(
         report(result), deadlocked_with=format_group_keys(others), **find_crossed_groups(cycle, result, own_groups=True)
     )
@@ -105,7 +111,7 @@ class CrossedGroupFields(TypedDict, total=False):
 
 def find_crossed_groups(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> CrossedGroupFields:
     """Find the groups for which the pods would wait at Permit, and the groups that these wait for in turn."""
-    crossed = crossing(cycle, result, own_groups=own_groups)
+    crossed = find_crossing(cycle, result, own_groups=own_groups)
     return {"waits_for": format_group_keys(crossed.awaited), "apart": format_group_keys(crossed.apart)}
 
 
@@ -143,7 +149,7 @@ def _find_completing_pod(scheduler: Scheduler, key: GroupKey) -> Position | None
     pods = scheduler.view.pods
     by_creation = pods.by_group.get(key, NO_MEMBERS).tolist()
     by_creation.sort(key=lambda position: pods.objects[position].metadata.creation_timestamp or "")
-    return completing(scheduler.view, key, by_creation)
+    return find_completing_pod(scheduler.view, key, by_creation)
 
 
 def sort_by_priority_and_age(infos: Mapping[Position, PodInfo], positions: Iterable[Position]) -> list[Position]:
@@ -167,7 +173,7 @@ def build_group_report(
     """Build the report from the group's object, its members and the result of trying them. `result` is None if none
     was tried.
     """
-    group, state = find_pod_group(view, key), state_of(view, key)
+    group, state = find_pod_group(view, key), find_state(view, key)
     return PodGroupReport(
         name="/".join(key),
         verdict=find_group_verdict(result),
@@ -218,7 +224,7 @@ def _report_members(view: Fork, members: GroupMembers, result: GroupResult | Non
     """Yield a report for each tried and each gated pod."""
     pods = view.pods.objects
     if result:
-        yield from report_tried_members(view, members.tried, result, failed_members(result, members.tried, view))
+        yield from report_tried_members(view, members.tried, result, find_failed_members(result, members.tried, view))
     for position, status in members.gated.items():
         yield MemberReport(pods[position].key, GATED, message=", ".join(status.reasons))
 
@@ -331,29 +337,31 @@ class _TriedTree:
         self.infos: dict[Position, PodInfo] = {}
         self.members: dict[EntityKey, GroupMembers] = {}
         for leaf in tree.leaves:
-            waiting = [Position(position) for position in state_of(scheduler.view, leaf.pod_group).unscheduled.tolist()]
+            waiting = [
+                Position(position) for position in find_state(scheduler.view, leaf.pod_group).unscheduled.tolist()
+            ]
             infos = {position: build_pod_info(scheduler.view, position, pod) for position in waiting}
             self.members[leaf.key] = order_members(framework, scheduler.view, infos, None)
             self.infos |= infos
 
     @cached_property
-    def results(self) -> Results:
+    def results(self) -> GroupResults:
         """The result of each group; empty if no pod is tried."""
         tried = {position: self.infos[position] for members in self.members.values() for position in members.tried}
         if not tried:
             return {}
-        if said := refused_before(self.tree.group, tried, self.scheduler.view, self.scheduler.gates.release):
+        if said := find_validation_error(self.tree.group, tried, self.scheduler.view, self.scheduler.gates.release):
             status = Status(Code.ERROR, (said,))
             return {node.key: GroupResult(status, promised={}) for node in self.tree.nodes}
         workload_aware = self.scheduler.gates.enabled("WorkloadAwarePreemption")
-        return place_tree(self._build_cycle(self.tree), workload_aware=workload_aware)
+        return run_tree(self._build_cycle(self.tree), workload_aware=workload_aware)
 
     @cached_property
     def report(self) -> GroupTreeReport:
         """The report on the whole tree."""
         root = self.results.get(self.tree.key)
         several = (
-            list(islice(orders(self.tree), MOST_ORDERS + 1)) if root and root.status.code is not Code.ERROR else []
+            list(islice(iter_orders(self.tree), MOST_ORDERS + 1)) if root and root.status.code is not Code.ERROR else []
         )
         return GroupTreeReport(
             name=f"{self.tree.key.namespace}/{self.tree.key.name}",
@@ -372,7 +380,7 @@ class _TriedTree:
     def _is_placed_in_order(self, order: GroupTree) -> bool:
         """Return whether the pod gets a node if the groups are tried in this order."""
         position = self.scheduler.view.pods.find_position(self.pod.key)
-        results = place_tree(self._build_cycle(order), workload_aware=False).values()
+        results = run_tree(self._build_cycle(order), workload_aware=False).values()
         return any(
             member.placed and member.position == position
             for result in results
@@ -383,12 +391,12 @@ class _TriedTree:
 
 def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTree:
     """Report one group of the tree."""
-    constraints, parent = node.group.spec.scheduling_constraints, parent_of(node.group)
+    constraints, parent = node.group.spec.scheduling_constraints, find_parent_key(node.group)
     return GroupOfTree(
         kind="CompositePodGroup" if node.key.composite else "PodGroup",
         name=node.key.name,
         policy="basic" if node.group.spec.scheduling_policy.gang is None else "gang",
-        least=node.least,
+        least=node.min_count,
         verdict=find_group_verdict(result),
         message=result.message if result else "",
         parent=parent.name if parent else "",
@@ -398,11 +406,11 @@ def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTr
 
 def report_own_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
     """Report the group of a pod, with its tree if it is in one. Return None for a pod that is scheduled by itself."""
-    key = group_key(pod) if placed_in_groups(scheduler.gates) else None
+    key = group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
         return None
     scheduler = add_pod_to_cluster(scheduler, pod)
-    tree = composite_tree(scheduler.view, key)
+    tree = find_composite_tree(scheduler.view, key)
     if tree is None:
         return report_pod_group(scheduler, framework, pod)
     return _report_tree(scheduler, framework, tree, key, pod)

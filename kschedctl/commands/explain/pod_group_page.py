@@ -22,7 +22,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.tables import Row, numbers, table_of
+from kschedctl.render.tables import Row, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import agreeing
 
@@ -54,7 +54,7 @@ def _tree(tree: GroupTreeReport, style: Style) -> Page:
     chance = tree.by_chance and [paragraph("in which order the groups are tried is up to chance, and decides here")]
     return (
         paragraph("placed with the groups of CompositePodGroup", Marked(tree.name, Tone.STRONG)),
-        *table_of(tree.groups, columns, _group, style, limit=SHOWN, full=False, each_node=True),
+        *build_table(tree.groups, columns, _group, style, limit=SHOWN, full=False, each_node=True),
         *(made_room or ()),
         *(chance or ()),
     )
@@ -99,8 +99,12 @@ def _of_other_project(group: PodGroupReport) -> Iterator[Block]:
 
 
 def _placements(group: PodGroupReport, style: Style) -> Page:
-    columns = [Column(group.topology, verbatim=True), *numbers("nodes", "fit", "score"), Column("first that does not")]
-    return table_of(group.placements, columns, _placement, style, limit=SHOWN, full=False, each_node=True)
+    columns = [
+        Column(group.topology, verbatim=True),
+        *number_columns("nodes", "fit", "score"),
+        Column("first that does not"),
+    ]
+    return build_table(group.placements, columns, _placement, style, limit=SHOWN, full=False, each_node=True)
 
 
 def _placement(placement: PlacementReport) -> Row:
@@ -119,7 +123,7 @@ def _members(group: PodGroupReport, style: Style) -> Page:
     """The pods of the group, those first that are not placed."""
     ordered = sorted(group.members, key=lambda member: member.verdict in ("Placed", "Preempting"))
     columns = (Column("pod", keep=True), Column("tried"), Column("why"))
-    return table_of(ordered, columns, _member, style, limit=SHOWN, full=False, each_node=True)
+    return build_table(ordered, columns, _member, style, limit=SHOWN, full=False, each_node=True)
 
 
 def _member(member: MemberReport) -> Row:

@@ -12,13 +12,13 @@ from kschedctl.render.page import (
     Stack,
     Style,
     count,
-    marked,
+    limit_rows,
     names,
     paragraph,
     section,
-    shown_first,
+    with_tone,
 )
-from kschedctl.render.tables import as_is, table_of
+from kschedctl.render.tables import build_table, return_row
 from kschedctl.reports.columns import Column, Tone
 
 DEFAULT = "DefaultPreemption"
@@ -68,16 +68,16 @@ def _candidates(report: PreemptionReport, style: Style) -> Page:
     names = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
     rows = [row for node in names for row in _victims(node, report.candidates[node], node == report.chosen)]
     if style.narrow:
-        return table_of(rows, NARROW_COLUMNS, _narrow, style, limit=VICTIMS_SHOWN, each_node=True)
-    return table_of(rows, COLUMNS, as_is, style, limit=VICTIMS_SHOWN, full=False, each_node=True)
+        return build_table(rows, NARROW_COLUMNS, _narrow, style, limit=VICTIMS_SHOWN, each_node=True)
+    return build_table(rows, COLUMNS, return_row, style, limit=VICTIMS_SHOWN, full=False, each_node=True)
 
 
 def _ties(report: PreemptionReport, style: Style) -> list[Block]:
     """Victims for which others may stand, on the chosen node and those tied with it; on all when all are wanted."""
     nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
-    nodes = [node for node in nodes if style.unlimited or node == report.chosen or node in report.tied]
+    nodes = [node for node in nodes if style.lists_all_nodes or node == report.chosen or node in report.tied]
     ties = [_tie(node, same, report.candidates[node]) for node in nodes for same in report.candidates[node].ties]
-    shown, note = shown_first(ties, None if style.unlimited else TIES_SHOWN)
+    shown, note = limit_rows(ties, None if style.lists_all_nodes else TIES_SHOWN)
     return [Bullets((*shown, note) if note else tuple(shown))] if shown else []
 
 
@@ -90,7 +90,7 @@ def _tie(node: str, same: tuple[str, ...], candidate: CandidateReport) -> str:
 
 def _narrow(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
     """The row with all that is known of the victim beneath its name."""
-    node, pod, priority, owner, started, budgets = map(marked, row)
+    node, pod, priority, owner, started, budgets = map(with_tone, row)
     known = {"of": owner.text, "started": started.text, "breaks PDB": budgets.text}
     facts = (Marked(f"{what} {value}" if value else "", Tone.FAINT) for what, value in known.items())
     return (node, priority, Stack((pod, *facts)))

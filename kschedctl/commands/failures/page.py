@@ -5,28 +5,28 @@ from __future__ import annotations
 from functools import partial
 
 from kschedctl.commands.failures.report import Failure, Failures
-from kschedctl.render.not_created import not_created_section
+from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     Cell,
     Marked,
     Page,
     Style,
-    below,
+    build_subsection,
     count,
     names,
     paragraph,
 )
-from kschedctl.render.plots.plot import Plot, bars, uneven
+from kschedctl.render.plots.plot import Plot, build_bar_plot, differ_in_total
 from kschedctl.render.sections import (
     PODS,
     REPLAYED,
-    before_and_after,
-    caveats,
-    next_section,
-    order_section,
-    unplaced_section,
+    build_caveats,
+    build_next_section,
+    build_order_section,
+    build_pods_before_and_after,
+    build_unplaced_section,
 )
-from kschedctl.render.tables import Row, numbers, table_of
+from kschedctl.render.tables import Row, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 
 WORDS = {
@@ -51,17 +51,17 @@ def failures_page(report: Failures, style: Style) -> Page:
     unsafe = not all(failure.safe for failure in report.failures)
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD
     worst = report.failures[0] if report.failures else None
-    refused = not_created_section(worst.not_created, style) if worst and worst.not_created else ()
-    reasons = (*refused, *unplaced_section(worst.reasons, style)) if worst else ()
+    refused = build_not_created_section(worst.not_created, style) if worst and worst.not_created else ()
+    reasons = (*refused, *build_unplaced_section(worst.reasons, style)) if worst else ()
     return (
         paragraph(Marked(question, Tone.STRONG), Marked(answer, Tone.BAD if unsafe else tone), sentence),
         *_outside(report),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_ranking(report, style),
-        *(below(f"The worst: {worst.name}", reasons) if worst and reasons else ()),
-        *(before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}") if worst else ()),
-        *(order_section(report.runs, worst.unplaced_over_runs, worst.in_no_order) if worst else ()),
-        *next_section(style, REPLAYED),
+        *(build_subsection(f"The worst: {worst.name}", reasons) if worst and reasons else ()),
+        *(build_pods_before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}") if worst else ()),
+        *(build_order_section(report.runs, worst.unplaced_over_runs, worst.in_no_order) if worst else ()),
+        *build_next_section(style, REPLAYED),
     )
 
 
@@ -78,9 +78,9 @@ def _ranking(report: Failures, style: Style) -> Page:
     """How many nodes a loss takes is not told where all take as many."""
     alike = len({len(failure.nodes) for failure in report.failures}) == 1
     columns = [Column(report.unit, keep=True)]
-    columns += numbers("nodes", "displaced", "not scheduled", "evicted", "lost")
+    columns += number_columns("nodes", "displaced", "not scheduled", "evicted", "lost")
     title, row = "Worst losses first", partial(_failure, alike=alike)
-    table = table_of(report.failures, columns, row, style, title=title, limit=FAILURES_SHOWN, full=False)
+    table = build_table(report.failures, columns, row, style, title=title, limit=FAILURES_SHOWN, full=False)
     return (*table, *_losses_plot(report, style)) if table else ()
 
 
@@ -102,7 +102,7 @@ def _losses_plot(report: Failures, style: Style) -> tuple[Plot, ...]:
         for failure in report.failures
         if failure.unplaced or failure.evicted or failure.lost
     }
-    if not (style.plots or uneven(amounts)):
+    if not (style.plots or differ_in_total(amounts)):
         return ()
     title = f"Pods that the loss of a {report.unit} costs"
-    return bars(title, (report.unit, PODS), amounts, len(amounts), stacked=True)
+    return build_bar_plot(title, (report.unit, PODS), amounts, len(amounts), stacked=True)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from kschedctl.render.page import Block, Bullets, Cell, Marked, Page, Style, Verbatim, paragraph, section
-from kschedctl.render.tables import as_is, listed, numbers, table_of
+from kschedctl.render.tables import build_struct_table, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding, Findings, RuleList, RuleReport
 from kschedctl.reports.unknown import describe_unread
@@ -22,13 +22,13 @@ def build_findings_page(report: Findings, style: Style) -> Page:
     for file in dict.fromkeys(finding.file for finding in report.findings):
         findings = [finding for finding in report.findings if finding.file == file]
         row, title = partial(_build_row, style=style), file or "In the cluster"
-        blocks += table_of(findings, _list_columns(style), row, limit=None, title=title, full=False)
+        blocks += build_table(findings, _list_columns(style), row, limit=None, title=title, full=False)
     if style.wide:
         columns = (Column("object"), Column("rule", keep=True), Column("reason"))
         rows = [
             (suppressed.finding.object, suppressed.finding.rule, suppressed.reason) for suppressed in report.suppressed
         ]
-        blocks += table_of(rows, columns, as_is, limit=None, title="Ignored")
+        blocks += build_table(rows, columns, return_row, limit=None, title="Ignored")
     blocks += _build_rule_counts(report)
     blocks += _build_fixed_table(report)
     unknown = f"some rules could not tell: {describe_unread(report.unknown)}"
@@ -54,7 +54,7 @@ def _build_fixed_table(report: Findings) -> Page:
     """Return a table of the corrected findings."""
     rows = [(f"{f.file}:{f.line}", f.rule, f.object, f.message) for f in report.fixed]
     columns = (Column("where", keep=True), Column("rule", keep=True), Column("object"), Column("problem"))
-    return table_of(rows, columns, as_is, limit=None, title="Fixed")
+    return build_table(rows, columns, return_row, limit=None, title="Fixed")
 
 
 def _build_rule_counts(report: Findings) -> Page:
@@ -69,8 +69,8 @@ def _build_rule_counts(report: Findings) -> Page:
             often, key=lambda counted: (SEVERITIES_BY_GRAVITY.index(counted[0]), -often[counted], counted[1])
         )
     ]
-    columns = [*numbers("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
-    return table_of(rows, columns, as_is, limit=None, title="By rule")
+    columns = [*number_columns("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
+    return build_table(rows, columns, return_row, limit=None, title="By rule")
 
 
 def _build_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
@@ -84,15 +84,14 @@ def _build_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
 
 def _describe_skipped(report: Findings, style: Style) -> str:
     """Return how many documents were skipped and why, in a wide table with their places."""
-    said = []
+    parts = []
     for passed_over in report.passed_over:
-        some = (
-            f"{passed_over.what} in {', '.join(passed_over.where)}"
-            if style.wide
-            else f"{len(passed_over.where):,} {passed_over.what}"
-        )
-        said.append(f"{some} ({passed_over.hint})" if passed_over.hint else some)
-    return ", ".join(said)
+        if style.wide:
+            part = f"{passed_over.what} in {', '.join(passed_over.where)}"
+        else:
+            part = f"{len(passed_over.where):,} {passed_over.what}"
+        parts.append(f"{part} ({passed_over.hint})" if passed_over.hint else part)
+    return ", ".join(parts)
 
 
 def _build_summary(report: Findings) -> list[Cell]:
@@ -117,7 +116,9 @@ def build_rule_list_page(report: RuleList, style: Style) -> Page:
     """
     blocks: list[Block] = []
     for family in report.families:
-        blocks += listed(family.rules, style, {"needs_cluster": _format_marks}, title=family.heading, limit=None)
+        blocks += build_struct_table(
+            family.rules, style, {"needs_cluster": _format_marks}, title=family.heading, limit=None
+        )
     needs = paragraph("★ needs nodes and pods: --with-cluster, --snapshot, --live or --demo")
     return (*blocks, needs, paragraph("◦ only with --profile strict or all, or where it is selected"))
 

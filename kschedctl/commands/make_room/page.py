@@ -5,8 +5,8 @@ from __future__ import annotations
 from kschedctl.api.resource_names import format_in_one_unit
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PodMove
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
-from kschedctl.render.sections import caveats, interruption, pools_before_and_after
-from kschedctl.render.tables import listed
+from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted, first_few
 
@@ -17,15 +17,15 @@ def build_page(report: MakeRoom, style: Style) -> Page:
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.fits else Tone.BAD
     partial = len(report.moves) > 0 and not report.fits
     return (
-        *interruption(report.interrupted, "the plan so far"),
+        *build_interruption(report.interrupted, "the plan so far"),
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_warn_of_preemption(report),
         *_warn_of_fragmentation(report),
         *_list_moves(report, style, "Moves, one after the other"),
-        *listed(report.placed, style, title="Fits then") * (len(report.moves) > 0),
-        *listed(report.also_placed, style, title="Other pods that wait, and get a node as well"),
-        *pools_before_and_after(report.pools, style),
+        *build_struct_table(report.placed, style, title="Fits then") * (len(report.moves) > 0),
+        *build_struct_table(report.also_placed, style, title="Other pods that wait, and get a node as well"),
+        *build_pools_before_and_after(report.pools, style),
         *_explain_missing(report),
         *_describe_search(report, style),
         *_list_commands(report),
@@ -39,7 +39,7 @@ def build_moves_sections(report: MakeRoom, style: Style) -> Page:
 
 
 def _list_moves(report: MakeRoom, style: Style, title: str) -> Page:
-    return listed(report.moves, style, {"target": _mark_replayed}, numbered="step", title=title, full=False)
+    return build_struct_table(report.moves, style, {"target": _mark_replayed}, numbered="step", title=title, full=False)
 
 
 def _mark_replayed(move: PodMove) -> Marked:
@@ -96,4 +96,7 @@ def _describe_search(report: MakeRoom, style: Style) -> Page:
         f"without them it would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",
     )
-    return (*section("Tried", Bullets(counts)), *listed(report.held, style, title="Pods that may not be moved"))
+    return (
+        *section("Tried", Bullets(counts)),
+        *build_struct_table(report.held, style, title="Pods that may not be moved"),
+    )

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from kschedctl.commands.rebalance.report import Rebalancing, RebalancingStep
-from kschedctl.render.page import Command, Marked, Page, Style, first_rows, paragraph, section
-from kschedctl.render.sections import caveats, interruption, pools_before_and_after
-from kschedctl.render.tables import listed
+from kschedctl.render.page import Command, Marked, Page, Style, limit_rows_by_style, paragraph, section
+from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 
 
 def rebalancing_page(report: Rebalancing, style: Style) -> Page:
     """All sections that have something to say."""
     verdict, rest = report.first_line()
-    shown, note = first_rows(report.commands, style, 25)
+    shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (
-        *interruption(report.interrupted, "the rounds so far"),
+        *build_interruption(report.interrupted, "the rounds so far"),
         paragraph(Marked(verdict, _tone(report)), rest),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
         *_ignored(report),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *listed(
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *build_struct_table(
             report.steps,
             style,
             {"target": _target},
@@ -28,12 +28,12 @@ def rebalancing_page(report: Rebalancing, style: Style) -> Page:
             title="Evictions, in this order",
             full=False,
         ),
-        *listed(report.removed, style, title="Pods that have ended, and are deleted"),
-        *(listed(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
-        *listed(report.placed, style, title="Pods that waited, and fit then"),
-        *listed(report.held, style, title="Not evicted", full=False),
-        *pools_before_and_after(report.pools, style),
-        *listed(report.kept, style, title="Pods that DefaultEvictor keeps"),
+        *build_struct_table(report.removed, style, title="Pods that have ended, and are deleted"),
+        *(build_struct_table(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
+        *build_struct_table(report.placed, style, title="Pods that waited, and fit then"),
+        *build_struct_table(report.held, style, title="Not evicted", full=False),
+        *build_pools_before_and_after(report.pools, style),
+        *build_struct_table(report.kept, style, title="Pods that DefaultEvictor keeps"),
         *(section("Commands of the first round", *commands) if report.commands else ()),
     )
 

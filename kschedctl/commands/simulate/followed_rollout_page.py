@@ -29,8 +29,8 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import caveats, interruption
-from kschedctl.render.tables import table_of
+from kschedctl.render.sections import build_caveats, build_interruption
+from kschedctl.render.tables import build_table
 from kschedctl.reports.columns import Column, Tone
 
 MEANINGS = {
@@ -57,9 +57,9 @@ def build_page(report: FollowedRollout, style: Style) -> Page:
     meanings = (OVERLAP,) * any(placement.overlapping for placement in otherwise)
     meanings += tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
     return (
-        *interruption(report.interrupted),
+        *build_interruption(report.interrupted),
         *_build_verdict(report),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_table("Otherwise", otherwise, style),
         *(section("Possible causes", Bullets(meanings)) if meanings else ()),
         *_build_table("Not compared", silent, style),
@@ -87,7 +87,7 @@ def _build_verdict(report: FollowedRollout) -> Iterator[Paragraph]:
 
 def _build_table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
     columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
-    return table_of(
+    return build_table(
         placements,
         columns,
         lambda placement: (placement.pod, placement.node, Stack(tuple(_explain_placement(placement)))),

@@ -51,4 +51,4 @@ def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
             raise UsageError("all nodes are bought anew, so none are launched before", hint="leave the step out")
         case parts.SomeNodes() if name == "drain":  # their pods are placed anew, as all are
             return cordon(cluster, find_step_nodes(cluster, part))
-    return run.build_edit(name, part).build_cluster
+    return run.build_edit(name, part).resulting_cluster

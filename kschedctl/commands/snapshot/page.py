@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
-from kschedctl.render.page import Bullets, Marked, Page, Style, first_rows, paragraph, section
-from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.render.page import Bullets, Marked, Page, Style, limit_rows_by_style, paragraph, section
+from kschedctl.render.tables import Row, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
 
 CHANGES_SHOWN, LONGEST_VALUE, AROUND = 30, 60, 12
@@ -21,7 +21,7 @@ def snapshot_page(report: SnapshotReport, style: Style) -> Page:
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
         *section("Of", Bullets(tuple(_facts(report)))),
-        *table_of(kinds, (Column("kind"), *numbers("objects")), as_is, limit=None, title="Objects"),
+        *build_table(kinds, (Column("kind"), *number_columns("objects")), return_row, limit=None, title="Objects"),
         *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
         *(section("Could not be read", Bullets(lacking)) if lacking else ()),
     )
@@ -60,7 +60,7 @@ def diff_page(report: SnapshotDiff, style: Style) -> Page:
     field = (Column("field"), Column("before"), Column("after", beneath="→"))
     return (
         paragraph(Marked(first, Tone.STRONG), rest),
-        *table_of(report.scheduler, field, _field_row, limit=None, title="Scheduler"),
+        *build_table(report.scheduler, field, _field_row, limit=None, title="Scheduler"),
         *_counts(report.changes),
         *_changes(report.changes, field, style),
     )
@@ -71,14 +71,16 @@ def _counts(changes: tuple[ObjectChange, ...]) -> Page:
     rows = [
         (kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()
     ]
-    return table_of(rows, (Column("kind"), Column("what"), *numbers("objects")), as_is, limit=None, title="By kind")
+    return build_table(
+        rows, (Column("kind"), Column("what"), *number_columns("objects")), return_row, limit=None, title="By kind"
+    )
 
 
 def _changes(changes: tuple[ObjectChange, ...], field: tuple[Column, ...], style: Style) -> Page:
-    shown, note = first_rows(changes, style, CHANGES_SHOWN)
+    shown, note = limit_rows_by_style(changes, style, CHANGES_SHOWN)
     rows = [row for change in shown for row in _rows(change)]
     columns = (Column("kind"), Column("name", keep=True), Column("what"), *field)
-    return table_of(rows, columns, as_is, limit=None, title="Changes", note=note)
+    return build_table(rows, columns, return_row, limit=None, title="Changes", note=note)
 
 
 def _rows(change: ObjectChange) -> Iterator[Row]:

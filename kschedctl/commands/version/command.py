@@ -11,7 +11,7 @@ from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands.version.report import ClusterVersion, Version
 from kschedctl.errors import ClusterError
-from kschedctl.text.urls import without_user
+from kschedctl.text.urls import strip_credentials
 from kschedctl.text.version import VERSION
 
 EXAMPLES = (
@@ -63,4 +63,4 @@ def _live(source: Source) -> ClusterVersion:
     replayed, server, warnings = read_version(connected.server)
     for warning in warnings:
         log.warning("warning: %s", warning)
-    return ClusterVersion(without_user(connected.server.host), server, replayed)
+    return ClusterVersion(strip_credentials(connected.server.host), server, replayed)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kschedctl.commands.versions.report import VersionChange, VersionChanges
 from kschedctl.render.page import Block, Marked, Page, Paragraph, Stack, Style, paragraph
-from kschedctl.render.tables import Row, table_of
+from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 
 HEADINGS = {"rule": "Rules and texts", "plugin": "Plugins", "gate": "Feature gates"}
@@ -41,7 +41,7 @@ def _changes(changes: Sequence[VersionChange], title: str, gates: bool, style: S
         columns, row = (since, Column("gate", keep=True), before, after), _gate
     elif style.narrow:
         columns, row = (since, what, before, after), _beneath
-    return table_of(changes, columns, row, limit=None, title=title, full=gates or style.narrow)
+    return build_table(changes, columns, row, limit=None, title=title, full=gates or style.narrow)
 
 
 def _beside(change: VersionChange) -> Row:

@@ -10,7 +10,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.gang import TriedGang, place_gang
 from kschedctl.commands.explain.pod_group import PLACED, report_own_group
 from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupReport
-from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pods import GroupKey, group_key
@@ -34,7 +34,7 @@ class GangResult(NamedTuple):
 
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: TriedGroups) -> GangResult | None:
     """Return the result of the pod with its gang, or None for a pod without a gang."""
-    plugin = gang_plugin(framework)
+    plugin = find_gang_plugin(framework)
     key = plugin.gang(pod) if plugin else None
     if key is None or find_gangs(pod)[0] != key:
         return None

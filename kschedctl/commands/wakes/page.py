@@ -15,7 +15,7 @@ from kschedctl.commands.wakes.report import (
     WakeUps,
     WakeUpsOfMany,
 )
-from kschedctl.render.not_created import not_created_lines, not_created_section
+from kschedctl.render.not_created import build_not_created_section, iter_not_created_lines
 from kschedctl.render.page import (
     Bullets,
     Cell,
@@ -24,13 +24,13 @@ from kschedctl.render.page import (
     Stack,
     Style,
     count,
-    first_rows,
+    limit_rows_by_style,
     names,
     paragraph,
     section,
 )
-from kschedctl.render.sections import caveats, left_out_lines, not_known_lines
-from kschedctl.render.tables import Row, listed, table_of
+from kschedctl.render.sections import build_caveats, build_left_out_lines, build_not_known_lines
+from kschedctl.render.tables import Row, build_struct_table, build_table
 from kschedctl.reports.columns import Column, Tone
 
 FLUSH = "else it is tried again after five minutes (podMaxInUnschedulablePodsDuration)"
@@ -41,7 +41,7 @@ CHANGES_SHOWN, SECTIONS_SHOWN = 5, 10
 def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
     """Build the page with the rejectors of the pod, and under each plugin what would change its answer."""
     if report.not_created:
-        return (*not_created_lines(report.not_created, style), *_describe_workload(report))
+        return (*iter_not_created_lines(report.not_created, style), *_describe_workload(report))
     waits = report.queue == UNSCHEDULABLE
     pod, sentence = report.first_line()
     said = Marked(sentence, Tone.WARNING if waits or report.undecided else Tone.GOOD)
@@ -50,7 +50,7 @@ def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
         paragraph(Marked(pod, Tone.STRONG), said),
         *_describe_workload(report),
         *message,
-        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
+        *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *pod_group_section(report.pod_group, style),
         *(block for rejector in report.rejectors for block in _build_rejector(rejector)),
         *((paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)),) if waits else ()),
@@ -75,8 +75,8 @@ def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     if not report.pods:
         return (paragraph(Marked(title, Tone.GOOD), *where), *_list_unserved(report))
     return (
-        *listed(report.pods, style, title=title),
-        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
+        *build_struct_table(report.pods, style, title=title),
+        *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *_list_unserved(report),
     )
 
@@ -86,11 +86,11 @@ def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
     (title,) = report.first_line()
     woken = any(answer.woken for answer in report.answers)
     heard = [change for change in report.changes if change not in report.unheard]
-    shown, note = first_rows(heard, style, SECTIONS_SHOWN)
+    shown, note = limit_rows_by_style(heard, style, SECTIONS_SHOWN)
     return (
         paragraph(Marked(title, Tone.GOOD if woken else Tone.WARNING)),
-        *(not_created_section(report.not_created, style) if report.not_created else ()),
-        *caveats(report.not_replayed, report.ignored, unknown=report.unknown),
+        *(build_not_created_section(report.not_created, style) if report.not_created else ()),
+        *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *(
             (paragraph(Marked("not heard of:", Tone.WARNING), _describe_unwatched(report.unheard)),)
             if report.unheard
@@ -110,7 +110,7 @@ def _describe_unwatched(changes: Sequence[str]) -> str:
 def _build_change_table(change: str, answers: Sequence[Wakes], style: Style) -> Page:
     """Build the table of one change, woken pods first."""
     shown = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.woken)
-    return table_of(shown, (Column("pod", keep=True), Column("queue, hints")), _build_row, style, title=change)
+    return build_table(shown, (Column("pod", keep=True), Column("queue, hints")), _build_row, style, title=change)
 
 
 def _build_row(answer: Wakes) -> Row:
@@ -155,9 +155,11 @@ def build_between_page(report: WakesBetween, style: Style) -> Page:
     return (
         paragraph(Marked(said, Tone.BAD if missed else Tone.GOOD)),
         paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
-        *left_out_lines(report.not_replayed, ()),
-        *not_known_lines(report.unknown),
-        *listed(report.pods, style, {"headline": lambda pod: Stack(tuple(_iter_lines(pod, style)))}, title="Pods"),
+        *build_left_out_lines(report.not_replayed, ()),
+        *build_not_known_lines(report.unknown),
+        *build_struct_table(
+            report.pods, style, {"headline": lambda pod: Stack(tuple(_iter_lines(pod, style)))}, title="Pods"
+        ),
     )
 
 
@@ -165,7 +167,7 @@ def _iter_lines(pod: PodBetween, style: Style) -> Iterator[Cell]:
     yield Marked(pod.headline, Tone.BAD if pod.missed else Tone.PLAIN)
     if pod.missed:
         yield Marked("it waits for the flush of the unschedulable pods, after five minutes", Tone.BAD)
-    shown, note = first_rows(pod.woken_by, style, CHANGES_SHOWN)
+    shown, note = limit_rows_by_style(pod.woken_by, style, CHANGES_SHOWN)
     for change in shown:
         yield Marked(f"{change.change} ({', '.join(change.events)}): Queue by {', '.join(change.by)}", Tone.FAINT)
     counted = pod.waking_changes - len(pod.woken_by)

@@ -144,7 +144,7 @@ class ScenarioRun:
             case parts.SomeNodes() if name == "drain":
                 return self._drain(part)
         edit = self.build_edit(name, part)
-        self.settled = settle(edit.build_cluster, self.seed, self.sampling, self.call_extender)
+        self.settled = settle(edit.resulting_cluster, self.seed, self.sampling, self.call_extender)
         return edit.displaced_count, edit.notes
 
     def build_edit(self, name: str, part: parts.Part) -> StepResult:

@@ -86,7 +86,9 @@ def _accepts_all(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) 
     edit = add_nodes(AddNodes(like=like, name=NEW), cluster, read_no_files)
     refused = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MOST_ASKED]]
     pods = [made_again(pod) for pod in refused if pod is not None]
-    scheduler = Scheduler(change_pods(edit.build_cluster, {(p.metadata.namespace, p.metadata.name): p for p in pods}))
+    scheduler = Scheduler(
+        change_pods(edit.resulting_cluster, {(p.metadata.namespace, p.metadata.name): p for p in pods})
+    )
     row = scheduler.view.nodes.index[f"{NEW}-0"]
     for pod in map(scheduler.view.stored, pods):
         framework = scheduler.framework(pod.spec.scheduler_name)

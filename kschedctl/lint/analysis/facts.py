@@ -68,6 +68,7 @@ class ClusterFacts:
         return self.scheduler.view
 
     def __len__(self) -> int:
+        """Return the number of nodes."""
         return len(self.view.nodes)
 
     def get_selected_nodes(self, workload: Workload) -> Bools:

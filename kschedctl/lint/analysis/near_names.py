@@ -86,9 +86,9 @@ def edit_distance(first: str, second: str) -> int:
     row = list(range(len(second) + 1))
     for i, letter in enumerate(first, start=1):
         last, row = row, [i]
-        for j, theirs in enumerate(second, start=1):
-            least = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != theirs))
-            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == theirs:
+        for j, other_letter in enumerate(second, start=1):
+            least = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != other_letter))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other_letter:
                 least = min(least, before[j - 2] + 1)
             row.append(least)
         before = last

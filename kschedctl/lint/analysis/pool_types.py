@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -86,12 +86,9 @@ def _to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
     """Return the parts of a written NodePool that decide which instance types it may launch."""
     written = pool.spec.template.spec
     requirements = tuple(
-        RequirementWithMinValues(r.key, r.operator, _texts(r.values), r.min_values) for r in written.requirements
+        RequirementWithMinValues(r.key, r.operator, tuple(map(str, r.values)), r.min_values)
+        for r in written.requirements
     )
     claim = NodeClaimSpec(requirements=requirements, taints=written.taints, node_class_ref=written.node_class_ref)
     template = NodeClaimTemplate(ObjectMeta(labels=pool.labels), claim)
     return NodePool(ObjectMeta(name=name), NodePoolSpec(template))
-
-
-def _texts(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(map(str, values))

@@ -112,9 +112,9 @@ def parse_baseline(document: object, where: str) -> Counter[str]:
     try:
         baseline = convert_builtins(document, _Baseline)
     except msgspec.ValidationError as error:
-        what, _, field = str(error).replace("`", "").partition(" - at $.")
+        message, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(
-            what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where, hint=hint
+            message[:1].lower() + message[1:], where=f"{where}, {field}" if field else where, hint=hint
         ) from None
     return Counter(entry.fingerprint for entry in baseline.findings)
 
@@ -147,10 +147,10 @@ def matches_path(path: str, pattern: str, base: str) -> bool:
     """
     pattern = pattern.removeprefix("./").rstrip("/")
     anywhere = "/" not in pattern or pattern.startswith(ANYWHERE)
-    wanted = pattern.removeprefix(ANYWHERE)
+    path_pattern = pattern.removeprefix(ANYWHERE)
     relative = os.path.relpath(path, base).replace(os.sep, "/")
     return any(
-        fnmatchcase(candidate, wanted) or (anywhere and fnmatchcase(candidate, f"*/{wanted}"))
+        fnmatchcase(candidate, path_pattern) or (anywhere and fnmatchcase(candidate, f"*/{path_pattern}"))
         for candidate in _iter_prefixes(relative)
     )
 

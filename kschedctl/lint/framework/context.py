@@ -154,7 +154,7 @@ class LintContext:
 
     @cached_property
     def _set_members(self) -> Mapping[AppliedSet, ManifestObjects]:
-        """The objects of each set."""
+        """Return the objects of each set."""
         members: dict[AppliedSet, ManifestObjects] = defaultdict(ManifestObjects)
         for subject, sets in self.applied_sets.items():
             for applied in sets:
@@ -232,15 +232,16 @@ class LintContext:
 
     @cached_property
     def _pod_creators(self) -> list[Subject]:
-        """The custom resources among the manifests that may create pods."""
+        """Return the custom resources among the manifests that may create pods."""
         return [subject for subject in self.subjects if may_make_pods(subject)]
 
     def find_creator(self, subject: Subject) -> str:
         """Return what creates an object of the cluster, or "" if that is not known."""
-        return self._controllers.maker(subject) if self._controllers else ""
+        return self._makers.maker(subject) if self._makers else ""
 
     @cached_property
-    def _controllers(self) -> Makers | None:
+    def _makers(self) -> Makers | None:
+        """Return the controllers of the cluster's objects, or None without a cluster."""
         return Makers(self.cluster) if self.cluster else None
 
     @cached_property

@@ -77,11 +77,11 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
         ]
         if gang is None or (not members and context.cluster is None):
             continue
-        wanted = gang.min_count
+        min_count = gang.min_count
         count = sum(w.at_most for w in members)
-        if count < wanted and count + _count_other_members(context, namespace, subject.name, members) < wanted:
+        if count < min_count and count + _count_other_members(context, namespace, subject.name, members) < min_count:
             message = (
-                f"minCount {wanted}, but its workloads have {counted(count, 'pod')}: none of them is ever scheduled"
+                f"minCount {min_count}, but its workloads have {counted(count, 'pod')}: none of them is ever scheduled"
             )
             yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
 
@@ -101,11 +101,11 @@ def _count_other_members(context: LintContext, namespace: str, name: str, worklo
     """Return how many of the group's pods in the cluster belong to no linted workload."""
     if context.cluster is None:
         return 0
-    known = {(w.kind, w.namespace, w.subject.name) for w in workloads}
+    linted_owners = {(w.kind, w.namespace, w.subject.name) for w in workloads}
     return sum(
         1
         for owner, pods in context.facts.pods_by_owner.items()
-        if owner not in known and owner[1] == namespace
+        if owner not in linted_owners and owner[1] == namespace
         for pod in pods
         if pod.spec.scheduling_group and pod.spec.scheduling_group.pod_group_name == name
     )
@@ -126,12 +126,12 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
         for c in context.list_all(ResourceClaimTemplate)
     }
     for workload in context.workloads:
-        fine: dict[str, ResourceClaimSpec] = {}
+        valid_claims: dict[str, ResourceClaimSpec] = {}
         for i, reference in enumerate(workload.spec.resource_claims):
             template = reference.resource_claim_template_name
-            kind, known = ("ResourceClaimTemplate", templates) if template else ("ResourceClaim", claims)
+            kind, specs = ("ResourceClaimTemplate", templates) if template else ("ResourceClaim", claims)
             name = template or reference.resource_claim_name or ""
-            claim = known.get((workload.namespace, name))
+            claim = specs.get((workload.namespace, name))
             path: Path = ("resourceClaims", i)
             if claim is None:
                 yield workload.problem(path, f'there is no {kind} "{name}" in namespace {workload.namespace}')
@@ -140,8 +140,10 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
                 f"{kind} {name}: {problem}" for problem in _iter_claim_problems(claim.devices, classes, devices)
             ]
             yield from (workload.problem(path, problem) for problem in problems)
-            fine |= {} if problems else {reference.name: claim}
-        if fine and len(fine) == len(workload.spec.resource_claims) and context.facts.lacks_devices(workload, fine):
+            if not problems:
+                valid_claims[reference.name] = claim
+        all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
+        if all_valid and context.facts.lacks_devices(workload, valid_claims):
             yield workload.problem(("resourceClaims",), "no node has devices that match its claims, were they all free")
 
 
@@ -161,12 +163,11 @@ DRA_NO_DEVICE = Rule(
 def _iter_claim_problems(claim: DeviceClaim, classes: set[str], has_devices: bool) -> Iterator[str]:
     """Yield what is wrong with each request of a claim: no such DeviceClass, or no devices at all."""
     for request in claim.requests:
-        wanted = (
-            [request.exactly.device_class_name]
-            if request.exactly
-            else [s.device_class_name for s in request.first_available]
-        )
-        if wanted and not any(name in classes for name in wanted):
-            yield f"request {request.name} wants DeviceClass {' or '.join(wanted)}, which does not exist"
-        elif wanted and not has_devices:
+        if request.exactly:
+            class_names = [request.exactly.device_class_name]
+        else:
+            class_names = [alternative.device_class_name for alternative in request.first_available]
+        if class_names and not any(name in classes for name in class_names):
+            yield f"request {request.name} wants DeviceClass {' or '.join(class_names)}, which does not exist"
+        elif class_names and not has_devices:
             yield f"request {request.name} wants a device, but no ResourceSlice offers any"

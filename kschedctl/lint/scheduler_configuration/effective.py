@@ -23,7 +23,7 @@ from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 RUN_ORDER = (
     *("preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit"),
@@ -40,15 +40,15 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
     configuration = load_with_registered_plugins(document, gates)
     written = array_at(document, "profiles") or ({},)
     profiles = (
-        _build_profile(profile, own, configuration.percentage_of_nodes_to_score)
-        for profile, own in zip(configuration.profiles.values(), written, strict=True)
+        _build_profile(profile, written_profile, configuration.percentage_of_nodes_to_score)
+        for profile, written_profile in zip(configuration.profiles.values(), written, strict=True)
     )
     return EffectiveConfiguration(
         tuple(profiles),
         configuration.parallelism,
         configuration.pod_initial_backoff_seconds,
         configuration.pod_max_backoff_seconds,
-        tuple(shown_url(extender.url_prefix) for extender in configuration.extenders),
+        tuple(strip_url(extender.url_prefix) for extender in configuration.extenders),
         kube_version=gates.version,
         ignored=tuple(f"{path_text(other.path)}: {other}" for other in list_unknown_to_version(document, gates)),
     )
@@ -56,9 +56,9 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
 
 def _build_profile(profile: Profile, written: object, percentage: int) -> EffectiveProfile:
     """Return what a profile does. ``written`` is the profile in the document."""
-    own = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
+    with_own_args = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
     args = (
-        EffectiveArgs(name, "pluginConfig" if name in own else "default", _to_plain(value))
+        EffectiveArgs(name, "pluginConfig" if name in with_own_args else "default", _to_plain(value))
         for name, value in sorted(profile.args.items())
     )
     points = (EffectivePoint(point, _list_plugins(profile, point)) for point in RUN_ORDER if profile.plugins[point])

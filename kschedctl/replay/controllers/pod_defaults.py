@@ -51,7 +51,9 @@ class PodDefaults:
         self._plugins = [name for name in _OPTIONAL_PLUGINS if name in cluster.api_server.enabled_optional_plugins]
         self._ranges: dict[str, tuple[LimitRange, ...]] = {}
         self._by_identity: dict[tuple[object, ...], Pod] = {}
+        """Namespace and ids of spec parts -> filled pod; pods of one template share these parts."""
         self._by_content: dict[tuple[str, bytes], Pod] = {}
+        """Namespace and encoded spec parts -> filled pod, for bare pods that are alike."""
 
     def fill_in(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods of a workload as they would be stored. Raises InputError if a plugin denies them."""
@@ -134,7 +136,7 @@ class PodDefaults:
         request = AdmissionRequest(
             self.cluster, "Pod", obj, pod.metadata.namespace, tuple(ranges), name=pod.metadata.name
         )
-        defaults.set_defaults(request)  # a limit is a request before LimitRanges give one
+        defaults.set_defaults(request)  # limits become requests before LimitRanges add theirs
         limit_ranger.add_default_resources(request)
         try:
             for name in self._plugins:

@@ -1,4 +1,8 @@
-"""TODO."""
+"""Remaining ResourceQuotas of each namespace while objects are created and deleted.
+
+The quota's status counts, as for the API server. ResourceClaims that the resourceclaim controller creates from
+templates may be denied by quotas. Upstream: pkg/controller/resourceclaim/controller.go (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -80,7 +84,7 @@ def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[st
     claims = _ClaimCreation(cluster, creation)
     for workload, workload_pods in pods.items():
         workload_pods[:] = [claims.create_claims_of(pod, workload) for pod in workload_pods]
-    creation.objects[KIND] = claims.kept
+    creation.objects[KIND] = claims.created
     creation.notes += claims.notes.values()
     return claims.quotas.apply_to(cluster)
 
@@ -89,11 +93,11 @@ class _ClaimCreation:
     """ResourceClaims that are created one after the other."""
 
     def __init__(self, cluster: Cluster, creation: Creation) -> None:
-        self.kept: list[Struct] = []
+        self.created: list[Struct] = []
         self.notes: dict[str, WorkloadNote] = {}
         self.quotas = RemainingQuotas(cluster)
         created_claims = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
-        self._made = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
+        self._claims_by_key = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
     def create_claims_of(self, pod: Pod, workload: str) -> Pod:
         """Create the pod's claims, and return the pod with the names of the created claims in its status."""
@@ -105,14 +109,14 @@ class _ClaimCreation:
 
     def _create_claim(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
         """Create the claim of a status if quotas allow it, and return whether it exists then."""
-        claim = self._made.get((namespace, status.resource_claim_name or ""))
+        claim = self._claims_by_key.get((namespace, status.resource_claim_name or ""))
         if claim is None:
             return True
         if message := self._charge_or_deny(claim):
             note = WorkloadNote(workload, f"pods wait for claims that are not created: {message}")
             self.notes.setdefault(workload, note)
             return False
-        self.kept.append(claim)
+        self.created.append(claim)
         return True
 
     def _charge_or_deny(self, claim: ResourceClaim) -> str:

@@ -43,8 +43,8 @@ class StepResult:
     """How many pods lost their node by the step."""
 
     @property
-    def build_cluster(self) -> Cluster:
-        """Return the cluster with all changes."""
+    def resulting_cluster(self) -> Cluster:
+        """The cluster with all changes."""
         return change_pods(self.cluster, self.changed_pods)
 
     def find_leaving(self, before: Cluster) -> list[Pod]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 REDACTED = "REDACTED"
 """Stands for a secret; valid base64, so that kube-scheduler would still take the configuration."""
@@ -56,7 +56,7 @@ def _shown(value: object) -> object:
     """A single value, less what of it is a secret."""
     if not isinstance(value, str):
         return value
-    shown = shown_url(value)
+    shown = strip_url(value)
     return REDACTED if _LIKE_A_SECRET.search(shown) else shown
 
 

@@ -99,7 +99,7 @@ class SampledFrom(msgspec.Struct, frozen=True):
     def start_index(self, nodes: int, seed: int = 0) -> int:
         """Return the index of the first search among `nodes` nodes.
 
-        >>> [SampledFrom().index(1000, seed) for seed in range(3)], SampledFrom(1007).index(1000, 2)
+        >>> [SampledFrom().start_index(1000, seed) for seed in range(3)], SampledFrom(1007).start_index(1000, 2)
         ([0, 618, 236], 7)
         """
         return int(seed * GOLDEN_RATIO % 1 * nodes) if self.start is None else self.start % max(nodes, 1)

@@ -62,7 +62,7 @@ def join_words(parts: Sequence[str], last: str = "and") -> str:
 def describe_selected_labels(selector: Selector) -> str:
     """Return the labels of the pods that a selector selects, in words.
 
-    >>> describe_selected_labels(Selector()), describe_selected_labels(Selector(nothing=True))
+    >>> describe_selected_labels(Selector()), describe_selected_labels(Selector(matches_nothing=True))
     ('with any labels', 'that no selector selects')
     """
     if selector.matches_nothing:

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.pod_groups.of_members import not_by_itself, preempting_as
+from kschedctl.scheduler.engine.pod_groups.of_members import find_member_ineligibility, preemptor_key
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
 from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
@@ -123,7 +123,7 @@ class DefaultPreemption(PreemptionPlugin):
 
         Snapshots never show such evictions. A replay of the queue does.
         """
-        if not view.preempting or preempting_as(info.pod, self.workload_aware) not in view.preempting:
+        if not view.preempting or preemptor_key(info.pod, self.workload_aware) not in view.preempting:
             return SUCCESS
         grouped = self.workload_aware and info.spec.scheduling_group is not None
         return Status(Code.UNRESOLVABLE, (GROUP_PREEMPTION_UNDER_WAY if grouped else PREEMPTION_UNDER_WAY,))
@@ -134,7 +134,7 @@ class DefaultPreemption(PreemptionPlugin):
         A pod may not preempt if its policy or its pod group forbids it or if its earlier victims are still terminating.
         """
         pod, view = cycle.info.pod, cycle.view
-        if group_reason := not_by_itself(pod, view, self.topology_aware, self.workload_aware):
+        if group_reason := find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware):
             return Ineligible(group_reason)
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)

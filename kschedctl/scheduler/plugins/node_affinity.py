@@ -104,7 +104,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
         """Return the labels of the nodeSelector, or the labels of which all required terms want some value.
 
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",)),), (Wanted("zone", "In", ("b",)),))).demands()
-        (Demand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
+        (LabelDemand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
         """
         if self.selector:
             return tuple(LabelDemand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)

@@ -15,7 +15,7 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
-from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, gang_plugin
+from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, find_gang_plugin
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
@@ -131,7 +131,7 @@ class SchedulingLoop(ABC):
         """Whether a pod that is on its node is bound there, and does not have to wait, or leave. Raises PluginError."""
         info = self.search.info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
-        plugin = gang_plugin(framework)
+        plugin = find_gang_plugin(framework)
         if outcome.status.code not in (Code.SUCCESS, Code.WAIT):
             self._leave(position, framework, info.pod)
             if not outcome.status.rejected:
@@ -182,7 +182,7 @@ class SchedulingLoop(ABC):
     def _fits_nowhere(self, position: Position, framework: Framework) -> None:
         """What could be done for a pod, and its failure; where its gang gives up for that, those that wait leave."""
         hope = self.search.hope(position, framework)
-        plugin, pod, given_up = gang_plugin(framework), None, ""
+        plugin, pod, given_up = find_gang_plugin(framework), None, ""
         if plugin and plugin.name in hope.asked:
             pod = self.search.info(position).pod
             given_up = plugin.gives_up(pod, self.view)
@@ -202,13 +202,13 @@ class SchedulingLoop(ABC):
     def _leave(self, position: Position, framework: Framework, pod: Pod) -> None:
         """A pod leaves its node, and takes those of its gang that wait with it."""
         self.pods.leave(position)
-        if plugin := gang_plugin(framework):
+        if plugin := find_gang_plugin(framework):
             plugin.failed(pod, self.view)
             self._give_up(framework, pod, plugin.after_another)
 
     def _give_up(self, framework: Framework, pod: Pod, reason: str) -> None:
         """The pods of its gang that wait leave their nodes."""
-        plugin = gang_plugin(framework)
+        plugin = find_gang_plugin(framework)
         gang = plugin.gang(pod) if plugin else None
         if plugin is None or gang is None:
             return

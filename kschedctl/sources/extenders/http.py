@@ -33,7 +33,7 @@ from kschedctl.sources.extenders.go_json import decoded
 from kschedctl.sources.extenders.tls import tls_context
 from kschedctl.sources.live.http import shortened
 from kschedctl.sources.live.limits import Limit, limited, with_limits
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
 MOST_BYTES = 64 << 20
@@ -56,11 +56,11 @@ class HTTPCaller:
         url = f"{settings.url_prefix.rstrip('/')}/{verb}"
         scheme = urlsplit(url).scheme
         if scheme not in ("http", "https"):
-            raise ExtenderError(f'Post "{shown_url(url)}": unsupported protocol scheme "{scheme}"')
+            raise ExtenderError(f'Post "{strip_url(url)}": unsupported protocol scheme "{scheme}"')
         return self._post(url, settings, msgspec.json.encode(payload))
 
     def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
-        shown = shown_url(url)
+        shown = strip_url(url)
         seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MOST_SECONDS)
         limit = Limit(monotonic() + seconds, seconds)
         try:
@@ -89,7 +89,7 @@ class HTTPCaller:
         if key not in self._pools:
             tls: dict[str, Any] = {}
             if settings.url_prefix.startswith("https:"):
-                tls["ssl_context"] = tls_context(settings, shown_url(settings.url_prefix))
+                tls["ssl_context"] = tls_context(settings, strip_url(settings.url_prefix))
                 if settings.tls_config and settings.tls_config.server_name:
                     tls["server_hostname"] = settings.tls_config.server_name
             self._pools[key] = with_limits(urllib3.PoolManager(num_pools=1, **tls))
@@ -151,4 +151,4 @@ def _words(error: BaseException) -> str:
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
     words = text.rpartition("Failed to establish a new connection: ")[2] or text
-    return shown_url(shortened(re.sub(r"\[Errno -?\d+\] ", "", words)))
+    return strip_url(shortened(re.sub(r"\[Errno -?\d+\] ", "", words)))

@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnknownA
 from kschedctl.sources.extenders.whole_pods import Payload, PodExtras, WholePods
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 PASSING = ("status",)
 """Fields of objects that change with each look and decide nothing about where a pod fits, but for a node's."""
@@ -100,7 +100,7 @@ def _question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
     names = map(_name, whole["items"]) if whole else payload.get("NodeNames") or ()
     victims = payload.get("NodeNameToVictims") or payload.get("NodeNameToMetaVictims") or {}
     return ExtenderAnswer(
-        extender=shown_url(str(extender.get("urlPrefix", ""))),
+        extender=strip_url(str(extender.get("urlPrefix", ""))),
         verb=verb,
         pod=f"{metadata.get('namespace', '')}/{metadata.get('name', '')}",
         nodes=tuple(sorted((*names, *victims))),

@@ -48,7 +48,7 @@ from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
 from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, Others, read_list, read_path
 from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live.watch import caught_up
-from kschedctl.text.urls import without_user
+from kschedctl.text.urls import strip_credentials
 
 log = logging.getLogger(__name__)
 
@@ -227,7 +227,7 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
         kube_version=version,
         warnings=warnings if given or wishes.kube_version else (*setup.warnings, *warnings),
         provenance=Provenance(
-            server=without_user(connection.server.host),
+            server=strip_credentials(connection.server.host),
             context=connection.context,
             namespace=connection.namespace,
             server_version=setup.server_version,

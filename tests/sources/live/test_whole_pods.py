@@ -56,4 +56,4 @@ def test_a_pod_of_a_live_cluster(
         assert pod is not None
         collect_pod_extras(recorder, [TargetPod(Scheduler(cluster), pod)], Inquiry(cluster), source)
         assert (PATH in api.paths()) is bool(extenders)
-    assert recorder.known == (known if extenders else {})
+    assert recorder.full_pods == (known if extenders else {})

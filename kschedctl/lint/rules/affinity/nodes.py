@@ -34,9 +34,9 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
             if not term.selects_itself or unlabelled or not len(rows) or workload.at_most <= len(rows):
                 continue
             if facts.is_full_after(workload, rows):
-                left = workload.at_most - len(rows)
+                excess = workload.at_most - len(rows)
                 message = f"{workload.at_most} replicas, but only {format_usable_domains(len(rows), term.key)}: "
-                yield workload.problem(term.path, f"{message}{left} stay{'s' * (left == 1)} Pending")
+                yield workload.problem(term.path, f"{message}{excess} {agreeing(excess, 'stays', 'stay')} Pending")
 
 
 AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(

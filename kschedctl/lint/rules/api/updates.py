@@ -93,28 +93,33 @@ class _DeployedObjects:
 
     @property
     def documents(self) -> Mapping[Owner, JsonObject]:
-        """The cluster's objects as its files hold them."""
+        """Return the cluster's workloads as its files hold them."""
         return self.context.stored_manifests
 
     @property
     def cluster(self) -> Cluster:
+        """Return the cluster that the manifests are applied to."""
         assert self.context.cluster is not None
         return self.context.cluster
 
     @cached_property
     def priority_classes(self) -> dict[tuple[str, str], api.PriorityClass]:
+        """Return the PriorityClasses by namespace, which is "", and name."""
         return _index_by_name(self.cluster.priority_classes)
 
     @cached_property
     def storage_classes(self) -> dict[tuple[str, str], api.StorageClass]:
+        """Return the StorageClasses by namespace, which is "", and name."""
         return _index_by_name(self.cluster.storage_classes)
 
     @cached_property
     def claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
+        """Return the PersistentVolumeClaims by namespace and name."""
         return _index_by_name(self.cluster.persistent_volume_claims)
 
     @cached_property
     def stateful_sets(self) -> dict[tuple[str, str], api.StoredWorkload]:
+        """Return the StatefulSets by namespace and name."""
         return _index_by_name(self.cluster.stateful_sets)
 
     def validate_selector(self, owner: Owner, selector: api.LabelSelector) -> ValidationErrors:
@@ -164,7 +169,10 @@ class _DeployedObjects:
 
     @cached_property
     def _selectors(self) -> dict[Owner, Selector]:
-        """The selectors of deployed workloads. A Deployment has that of its ReplicaSets without pod-template-hash."""
+        """Return the selectors of deployed workloads.
+
+        A Deployment has the selector of its ReplicaSets without pod-template-hash.
+        """
         selectors: dict[Owner, Selector] = {}
         sets = [("ReplicaSet", stored) for stored in self.cluster.replica_sets]
         sets += [("StatefulSet", stored) for stored in self.cluster.stateful_sets]
@@ -181,7 +189,7 @@ class _DeployedObjects:
 
     @property
     def _stored_selectors(self) -> dict[Owner, Selector]:
-        """The selectors in the manifests that the cluster's files hold."""
+        """Return the selectors in the manifests that the cluster's files hold."""
         selectors = {}
         for owner, document in self.documents.items():
             try:

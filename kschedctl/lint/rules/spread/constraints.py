@@ -90,8 +90,8 @@ def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Proble
         selector = compiled(constraint.label_selector)
         if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
             continue
-        if others := _find_matches_in_other_namespaces(context, workload, selector):
-            message = f"it counts pods of namespace {workload.namespace} only, not those of {others[0].subject}"
+        if matches := _find_matches_in_other_namespaces(context, workload, selector):
+            message = f"it counts pods of namespace {workload.namespace} only, not those of {matches[0].subject}"
             yield workload.problem((*path, "labelSelector"), message)
 
 

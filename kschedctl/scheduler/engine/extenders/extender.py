@@ -26,7 +26,7 @@ from kschedctl.scheduler.engine.extenders.answers import (
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.snapshot.nodes import NodeColumns
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 CallExtender = Callable[[JsonObject, str, JsonObject], tuple[int, Json]]
 """(extender as in the configuration, verb, payload) -> (HTTP status, decoded body or None unless the status is 200).
@@ -93,7 +93,7 @@ class HTTPExtender:
 
     def __init__(self, settings: Extender, document: JsonObject, call: CallExtender | None = None) -> None:
         self.settings, self.document, self.call = settings, document, call
-        self.url = shown_url(settings.url_prefix)
+        self.url = strip_url(settings.url_prefix)
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
     def is_interested(self, pod: Pod) -> bool:

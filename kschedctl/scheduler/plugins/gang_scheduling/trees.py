@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
-    ancestry,
-    composite_key,
+    build_tree,
+    entity_key_of_composite,
+    entity_key_of_pod_group,
+    find_parent_key,
+    find_root_key,
     is_ready,
-    parent_of,
-    pod_group_key,
-    root_of,
-    tree_of,
+    iter_ancestors,
 )
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
@@ -39,20 +39,20 @@ def events_of_trees() -> Iterator[ClusterEventWithHint]:
 def is_alone(info: PodInfo, view: Fork) -> bool:
     """Whether the pod's group is there, and of no other."""
     key = group_key(info.pod)
-    above = [] if key is None else list(ancestry(view, key))
-    return len(above) == 1 and parent_of(above[0][1]) is None
+    above = [] if key is None else list(iter_ancestors(view, key))
+    return len(above) == 1 and find_parent_key(above[0][1]) is None
 
 
 def is_in_tree(info: PodInfo, view: Fork) -> bool:
     """Whether the pod's group says that it is of another."""
     key = group_key(info.pod)
-    above = [] if key is None else list(ancestry(view, key))
-    return bool(above) and parent_of(above[0][1]) is not None
+    above = [] if key is None else list(iter_ancestors(view, key))
+    return bool(above) and find_parent_key(above[0][1]) is not None
 
 
 def waking_changes_of_tree(info: PodInfo, view: Fork) -> Iterator[WakeTrigger]:
     key = group_key(info.pod)
-    above = [] if key is None else list(ancestry(view, key))
+    above = [] if key is None else list(iter_ancestors(view, key))
     name = f"the tree of CompositePodGroup {above[-1][0].namespace}/{above[-1][0].name}" if above else "its tree"
     yield WakeTrigger(POD, ADD, f"another pod of a group of {name} is created")
     yield WakeTrigger("PodGroup", ADD, f"another PodGroup of {name} is created")
@@ -64,10 +64,10 @@ def dependencies_of_tree(info: PodInfo, view: Fork) -> Iterator[Dependency]:
     key = group_key(info.pod)
     if key is None:
         return
-    above = list(ancestry(view, key))
+    above = list(iter_ancestors(view, key))
     if not above:
         yield Dependency("PodGroup", Effect.REFUSES)
-    elif parent_of(above[-1][1]) is not None:
+    elif find_parent_key(above[-1][1]) is not None:
         yield Dependency("CompositePodGroup", Effect.REFUSES)
     elif len(above) > 1:
         yield Dependency("PodGroup", Effect.EITHER)
@@ -80,7 +80,7 @@ def readiness(info: PodInfo, view: Fork, too_few: str) -> Status:
     if key is None:
         return SUCCESS
     try:
-        tree = tree_of(view, key)
+        tree = build_tree(view, key)
     except PluginError as failure:
         return Status(Code.UNRESOLVABLE, (str(failure),))
     new = key if view.pods.find_position(info.pod.key) is None else None
@@ -97,11 +97,11 @@ def needs_less(change: ChangedObject) -> bool:
 
 def _after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     key = group_key(change.new)
-    return key is not None and _same_tree(info, pod_group_key(key), view)
+    return key is not None and _same_tree(info, entity_key_of_pod_group(key), view)
 
 
 def _after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    return _same_tree(info, pod_group_key(_name(change)), view)
+    return _same_tree(info, entity_key_of_pod_group(_name(change)), view)
 
 
 def _after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -109,7 +109,7 @@ def _after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bo
 
 
 def _after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    return _same_tree(info, composite_key(*_name(change)), view)
+    return _same_tree(info, entity_key_of_composite(*_name(change)), view)
 
 
 def _name(change: ChangedObject) -> GroupKey:
@@ -119,5 +119,5 @@ def _name(change: ChangedObject) -> GroupKey:
 def _same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
     """Whether the pod's group and the other have the same root, as things are after the change."""
     own = group_key(info.pod)
-    root = root_of(view, pod_group_key(own)) if own else None
-    return root is not None and root == root_of(view, other)
+    root = find_root_key(view, entity_key_of_pod_group(own)) if own else None
+    return root is not None and root == find_root_key(view, other)
