@@ -330,8 +330,8 @@ TABLE = (
             "PendingPods": "commands.explain.html_widgets:pending_widgets",
         },
         compact_forms={
-            "Explanation": "commands.explain.compact:compact",
-            "Explanations": "commands.explain.compact:compact",
+            "Explanation": "commands.explain.compact:to_compact",
+            "Explanations": "commands.explain.compact:to_compact",
         },
     ),
     CommandEntry(

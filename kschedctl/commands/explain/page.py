@@ -415,7 +415,7 @@ def _split(before: str, parts: tuple[Marked, ...], report: Explanation, style: S
         return
     nodes = len(report.node_order)
     refusals = [f"{cause.reason}{_in_brackets(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
-    evidence = [cause.evidence(nodes) for cause in report.causes]
+    evidence = [cause.describe_closest(nodes) for cause in report.causes]
     if first.conflict:
         evidence = [f"{reason}, {seen}" if seen else reason for reason, seen in zip(refusals, evidence, strict=True)]
     yield paragraph(*parts, first.conflict or "; ".join(refusals))
@@ -425,7 +425,7 @@ def _split(before: str, parts: tuple[Marked, ...], report: Explanation, style: S
 
 def _in_brackets(cause: Cause, index: int, nodes: int) -> str:
     """The nodes that it stands against; after the first cause it is known of which."""
-    place = cause.place(nodes)
+    place = cause.describe_nodes(nodes)
     shown = place.removesuffix(" eligible nodes") if index else place
     return f" ({shown})" if shown else ""
 
