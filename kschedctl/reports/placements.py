@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -52,6 +53,17 @@ class RetriedPods(Document, frozen=True):
     after: Annotated[dict[str, int], Column("again after", beneath="again after")]
     queue: Annotated[str, Column("then", beneath="then")] = ""
     rejectors: tuple[str, ...] = ()
+
+
+class EvictionFate(StrEnum):
+    """What became of a pod that preemption evicted."""
+
+    MOVED = "Moved"
+    """Its controller recreated it, and it has a node."""
+    PENDING = "Pending"
+    """Its controller recreated it, and it fits nowhere."""
+    LOST = "Lost"
+    """Nobody recreates it."""
 
 
 class EvictedPod(Document, frozen=True):
