@@ -26,7 +26,7 @@ from kschedctl.render.sections import (
 )
 from kschedctl.render.tables import build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.unknown import doubt
+from kschedctl.reports.unknown import describe_doubt
 from kschedctl.text.counts import counted, first_few
 
 NODES_SHOWN = 10
@@ -41,7 +41,7 @@ def build_page(report: Capacity, style: Style) -> Page:
             if shapes
             else _build_shape(shape, style, named=True)
         )
-    only = paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", "))
+    only = paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", "))
     return (
         *build_interruption(report.interrupted),
         *([only] if report.undecided else []),

@@ -13,7 +13,7 @@ from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortFix, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
@@ -106,7 +106,10 @@ class NodeConsolidation(Report, frozen=True):
         saved = f", saving ${self.price:.4f} an hour" if self.price else ""
         were = agreeing(self.tried, "was", "were")
         tried = "" if self.complete else f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
-        return (f"{could}{moving}{saved}{tried}{doubt(self.unknown)}", *([self.autoscaler] if self.autoscaler else []))
+        return (
+            f"{could}{moving}{saved}{tried}{describe_doubt(self.unknown)}",
+            *([self.autoscaler] if self.autoscaler else []),
+        )
 
     def summarized(self, summary: Summary) -> Summary:
         """Return the summary with the removable nodes as one fix."""

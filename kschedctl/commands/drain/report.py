@@ -15,7 +15,7 @@ from kschedctl.reports.placements import BlockedPod, EvictedPod, Headroom, Moved
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted, first_few
 
 
@@ -95,7 +95,7 @@ class Drain(Report, frozen=True):
         counts = (
             ", ".join(counted(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
         )
-        return (verdict, first_few(self.nodes), f"– {counts}{doubt(self.unknown)}")
+        return (verdict, first_few(self.nodes), f"– {counts}{describe_doubt(self.unknown)}")
 
     @property
     def _unplaced_count(self) -> int:

@@ -48,7 +48,7 @@ from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
+from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -202,7 +202,7 @@ class _Question(msgspec.Struct, frozen=True):
 
         several = combine_explanations([report]) if isinstance(report, Explanation) else report
         certain = not is_fine(report) and not report.undecided
-        undecided = not certain and (report.undecided or is_not_checked(waiting))
+        undecided = not certain and (report.undecided or has_unchecked(waiting))
         return replace(several, waiting_elsewhere=waiting, undecided=undecided)
 
     def _report_pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
@@ -305,7 +305,7 @@ def is_fine(report: Explanation | Explanations | PendingPods) -> bool:
             return report.verdict in FINE and not (_find_uncreated(report) or report.claims_without_scheduler)
         case Explanations():
             return all(map(is_fine, report.explanations))
-    waits = report.not_created or is_not_admitted(report.waiting_elsewhere)
+    waits = report.not_created or has_unadmitted(report.waiting_elsewhere)
     return all(group.verdict in FINE for group in report.groups) and not waits
 
 

@@ -16,7 +16,7 @@ from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import find_pods
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_checked
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unchecked
 
 
 def report_named_elsewhere(
@@ -42,7 +42,7 @@ def report_named_elsewhere(
         waiting_elsewhere=entries,
         asked_about=tuple(map(str, named)),
         unknown=find_unread_waiting_kinds(inquiry.cluster) if not entries else (),
-        undecided=is_not_checked(entries),
+        undecided=has_unchecked(entries),
     )
 
 
@@ -60,7 +60,7 @@ def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
         scope="",
         waiting_elsewhere=entries,
         asked_about=tuple(entry.resource for entry in entries),
-        undecided=is_not_checked(entries),
+        undecided=has_unchecked(entries),
     )
 
 

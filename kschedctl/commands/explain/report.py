@@ -24,9 +24,15 @@ from kschedctl.reports.plugin_answers import (
 )
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.report import GateProblem, Report
-from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, standing_against
-from kschedctl.reports.unknown import UnknownKind, doubt, reasons, undecided, unless
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted
+from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, describe_node_share
+from kschedctl.reports.unknown import (
+    UnknownKind,
+    describe_doubt,
+    describe_unread,
+    describe_verdict_doubts,
+    is_undecided,
+)
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, has_unadmitted
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.text.counts import counted
 
@@ -131,7 +137,7 @@ class Cause(Document, frozen=True):
 
     def place(self, nodes: int) -> str:
         """Which of ``nodes`` nodes it stands against; nothing where that is no matter of nodes."""
-        return standing_against(self.nodes, self.within, nodes) if self.nearest else ""
+        return describe_node_share(self.nodes, self.within, nodes) if self.nearest else ""
 
     def evidence(self, nodes: int) -> str:
         """The node that lacks least of it, with the figures there.
@@ -439,11 +445,15 @@ class Explanation(_ExtenderPart, frozen=True):
         lacking = self.not_created
         if lacking is not None and not lacking.past:
             return (lacking.workload, "Not created:", lacking.headline)
-        if is_not_admitted(self.waiting_elsewhere):
+        if has_unadmitted(self.waiting_elsewhere):
             first = self.waiting_elsewhere[0]
             return (first.resource, first.headline)
         preempting = self.preemption.preempting if self.preemption is not None else ""
-        doubts = f", {unless(self.unknown)} ({reasons(self.unknown)})" if undecided(self.unknown) else ""
+        doubts = (
+            f", {describe_verdict_doubts(self.unknown)} ({describe_unread(self.unknown)})"
+            if is_undecided(self.unknown)
+            else ""
+        )
         verdict = f"{self.verdict}{preempting}{doubts}"
         return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
 
@@ -506,7 +516,7 @@ class Explanation(_ExtenderPart, frozen=True):
 class Explanations(Report, frozen=True):
     """Each pod by itself, in the order in which they were asked about.
 
-    ``not_replayed`` and ``unknown``: of any of them; ``undecided``: whether all are fine leans on what was not read.
+    ``not_replayed`` and ``unknown``: of any of them; ``is_undecided``: whether all are fine leans on what was not read.
     """
 
     explanations: tuple[Explanation, ...]
@@ -526,7 +536,7 @@ class Explanations(Report, frozen=True):
         number = len(self.explanations)
         sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
         besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
-        return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + doubt(self.unknown))
+        return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the answer of each."""

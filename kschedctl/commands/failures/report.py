@@ -15,7 +15,7 @@ from kschedctl.reports.placements import PodCount, Spread, UnplacedPods
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted
 
 
@@ -90,7 +90,7 @@ class Failures(Report, frozen=True):
             f"interrupted after {len(self.failures):,} of {all_of_them}" if self.interrupted else f"{all_of_them} tried"
         )
         lost = 2 if self.unit.startswith("pair") else 1
-        counts = f"({tried}, {unsafe:,} with consequences){doubt(self.unknown)}"
+        counts = f"({tried}, {unsafe:,} with consequences){describe_doubt(self.unknown)}"
         return (f"N-{lost} safe per {self.unit}:", answer, counts)
 
     def summarized(self, summary: Summary) -> Summary:

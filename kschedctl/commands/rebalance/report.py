@@ -12,7 +12,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.pool_change import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted
 
 
@@ -117,7 +117,7 @@ class Rebalancing(Report, frozen=True):
             (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
         )
         rest = "; ".join(counted(number, one, many) for number, one, many in others if number)
-        doubts = doubt(self.unknown)
+        doubts = describe_doubt(self.unknown)
         return (f"{self._verdict()};", f"{rest}{doubts}") if rest else (f"{self._verdict()}{doubts}", "")
 
     def _verdict(self) -> str:
