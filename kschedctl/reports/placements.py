@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -50,6 +51,17 @@ class RetriedPods(Document, frozen=True):
     """The queue in which they wait; empty if they have a node in the end."""
     rejectors: tuple[str, ...] = ()
     """The plugins that rejected the pods; empty if they have a node in the end."""
+
+
+class EvictionFate(StrEnum):
+    """What became of a pod that preemption evicted."""
+
+    MOVED = "Moved"
+    """Its controller recreated it, and it has a node."""
+    PENDING = "Pending"
+    """Its controller recreated it, and it fits nowhere."""
+    LOST = "Lost"
+    """Nobody recreates it."""
 
 
 class EvictedPod(Document, frozen=True):
