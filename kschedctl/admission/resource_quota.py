@@ -73,7 +73,7 @@ def count_fitting(request: AdmissionRequest, most: int) -> int:
         """Return whether the quota is exceeded by one more object after ``count`` of them."""
         return bool(describe_excess(_charge_quota(quota, usage, count), usage))
 
-    for quota in matching:  # most often there is room for all
+    for quota in matching:  # usually there is room for all objects
         if most and is_exceeded_after(quota, most - 1):
             most = bisect_left(range(most), True, key=partial(is_exceeded_after, quota))
     return most

@@ -18,7 +18,7 @@ def find_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
     """Yield the plugins that cannot be decided in a namespace, as it or its service accounts were not read."""
     namespace_object = _find_namespace(cluster, namespace)
     if namespace_object is None:
-        yield NAMESPACE_LIFECYCLE  # whoever reads the manifests says where it has to be made first
+        yield NAMESPACE_LIFECYCLE  # a missing namespace is reported when manifests are read
     accounts = cluster.in_namespace("service_accounts", namespace)
     if cluster.gap("ServiceAccount", namespace) or not cluster.service_accounts or not (accounts or namespace_object):
         yield SERVICE_ACCOUNT_PLUGIN
@@ -34,7 +34,7 @@ def find_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: Jso
     account = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
     namespace_object = _find_namespace(cluster, namespace)
     if account == DEFAULT_ACCOUNT and not (namespace_object and namespace_object.metadata.uid):
-        yield SERVICE_ACCOUNT_PLUGIN  # a controller makes it in each new namespace
+        yield SERVICE_ACCOUNT_PLUGIN  # a controller creates the account in each new namespace
 
 
 def is_missing_namespace(cluster: Cluster, namespace: str) -> bool:

@@ -13,7 +13,6 @@ from kschedctl.descheduling.arguments import RemoveFailedPodsArgs
 from kschedctl.descheduling.plugin import DeschedulerPlugin
 
 MICROSECONDS_PER_SECOND = 10**6
-"""In microseconds."""
 
 
 class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):

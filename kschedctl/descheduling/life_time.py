@@ -16,7 +16,6 @@ from kschedctl.descheduling.states import find_pods_in_states
 
 READY = Condition("Ready", "True")
 MICROSECONDS_PER_SECOND = 10**6
-"""In microseconds."""
 
 
 class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):

@@ -214,7 +214,7 @@ def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
     for index, config in enumerate(profile.plugin_config):
         config_place = f"{where}.pluginConfig[{index}]"
         plugin_arguments = _read_arguments(config, config_place)
-        configured.setdefault(config.name, plugin_arguments)  # of two of a name the first counts
+        configured.setdefault(config.name, plugin_arguments)  # the first entry of a plugin counts
     evictor = configured.setdefault(EVICTOR, DefaultEvictorArgs())
     assert isinstance(evictor, DefaultEvictorArgs)
     _parse_node_selector(evictor.node_selector, f"{where}.pluginConfig")

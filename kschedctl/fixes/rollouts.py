@@ -35,11 +35,11 @@ from kschedctl.fixes.trial.trials import RemedyTrial, changed_cluster
 from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.plan_change import ExistingPods, rank_for_removal
+from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
 from kschedctl.replay.controllers.workload_change import WorkloadChange, get_slot, set_rollout_limits
-from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS, is_controlled_by
+from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS
 from kschedctl.replay.edits import add_pods, change_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.placements import report_evictions, summarize_evictions

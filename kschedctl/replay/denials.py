@@ -184,7 +184,7 @@ def _is_equal_overhead(class_overhead: Resources, overhead: Resources) -> bool:
     try:
         return parse_quantities(class_overhead) == parse_quantities(overhead)
     except QuantityError:
-        return True  # whoever reads them says so
+        return True  # invalid quantities are reported where they are parsed
 
 
 def _is_complete(cluster: Cluster, kind: str) -> bool:

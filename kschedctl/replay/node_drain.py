@@ -97,7 +97,7 @@ class NodeDrain:
         for position in self._order(self.evictable):
             if position in self.evictable and not self._evictions.find_denial(position):
                 successors += self._evict(position)
-                if self.random is None:  # so that budgets recover as soon as they can
+                if self.random is None:  # successors are placed at once, so that budgets recover early
                     self._place_pods(successors)
                     successors = []
                 on_evicted(1)

@@ -30,7 +30,7 @@ MANY_NODES = [{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(501
 
 
 def run(rule: Rule, part: str, tmp_path: Path) -> Findings:
-    """The rule alone on a part of its example; Nodes among the manifests are its cluster."""
+    """Run a rule alone on a part of its example. Nodes among the manifests are its cluster."""
     text = read_example(rule.id)
     (tmp_path / "m.yaml").write_text(text[part])
     manifests: list[LocatedObject] = list(read_manifests(str(tmp_path / "m.yaml")))

@@ -10,14 +10,14 @@ import typer
 from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
 from kschedctl.errors import UsageError
 from kschedctl.lint.settings import build_settings_schema
-from kschedctl.reports.scenario import scenario_schema
+from kschedctl.reports.scenario import build_scenario_schema
 
 EXAMPLES = (
     "kschedctl schema",
     "kschedctl schema explanation",
     "kschedctl schema scenario > scenario.schema.json",
 )
-READ = {"scenario": scenario_schema, "lint-settings": build_settings_schema}
+READ = {"scenario": build_scenario_schema, "lint-settings": build_settings_schema}
 """Kinds that users write: a scenario for whatif, .kschedctl.yaml."""
 
 

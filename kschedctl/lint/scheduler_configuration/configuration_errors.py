@@ -102,8 +102,9 @@ def _remove_fields(document: JsonObject, paths: list[Path]) -> JsonObject:
 
 
 def _remove_field(document: JsonObject, path: Path) -> JsonObject:
-    """Return a copy of the document without a field. An item of a list becomes empty, so that others keep their
-    index.
+    """Return a copy of the document without a field. A list item is emptied instead of removed.
+
+    So the other items keep their index.
     """
     copied = deepcopy(document)
     parent = field_at(copied, *path[:-1])

@@ -59,7 +59,7 @@ def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
 
 
 MAX_PODS = 150_000
-"""How many pods manifests may make together: no cluster is made for more.
+"""The maximum number of pods that manifests may create together, as no cluster supports more.
 Source: https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 

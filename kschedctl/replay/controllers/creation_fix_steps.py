@@ -253,7 +253,7 @@ def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
         )
     yield step
     if namespace is not None and level.startswith("restricted"):
-        yield _build_weaker_level(namespace, "restricted", "baseline")  # which asks for nothing of that
+        yield _build_weaker_level(namespace, "restricted", "baseline")  # level baseline requires none of these settings
 
 
 def _build_security_step(denied: DeniedPod) -> FixStep:

@@ -33,7 +33,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
 """Amounts for containers that must set some amount."""
 MAX_STEPS, MAX_FIXES = 6, 4
-"""Changes in a fix, and fixes."""
+"""The maximum number of steps in a fix, and of fixes."""
 ROLLED_OUT_KINDS = frozenset({"Deployment", "DaemonSet", "StatefulSet"})
 """Kinds that replace their pods when the template changes."""
 UNPATCHABLE_KINDS = frozenset({"Job", "Pod"})

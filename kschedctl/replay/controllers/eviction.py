@@ -1,4 +1,4 @@
-"""The eviction of pods: PodDisruptionBudgets, Jobs that fail by it, and pods that terminate beside their replacements.
+"""Evictions: PodDisruptionBudgets, Jobs that fail by an eviction, and pods that terminate beside their replacements.
 
 Upstream: pkg/registry/core/pod/storage/eviction.go; pkg/controller/disruption for the number of healthy pods;
 exceedsBackoffLimit in pkg/controller/job/job_controller.go; FilterActivePods in pkg/controller/controller_utils.go

@@ -136,7 +136,7 @@ class PodDefaults:
         request = AdmissionRequest(
             self.cluster, "Pod", obj, pod.metadata.namespace, tuple(ranges), name=pod.metadata.name
         )
-        defaults.set_defaults(request)  # a limit is a request before LimitRanges give one
+        defaults.set_defaults(request)  # limits become requests before LimitRanges add theirs
         limit_ranger.add_default_resources(request)
         try:
             for name in self._plugins:

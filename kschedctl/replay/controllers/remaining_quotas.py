@@ -1,4 +1,8 @@
-"""TODO."""
+"""Remaining ResourceQuotas of each namespace while objects are created and deleted.
+
+The quota's status counts, as for the API server. ResourceClaims that the resourceclaim controller creates from
+templates may be denied by quotas. Upstream: pkg/controller/resourceclaim/controller.go (v1.36).
+"""
 
 from __future__ import annotations
 

@@ -262,7 +262,9 @@ def _run_round(
     Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round.
     """
     nodes = simulation.view.node
-    bound_by_template = [position for position in waiting if nodes[position] >= 0]  # the template names the node
+    bound_by_template = [
+        position for position in waiting if nodes[position] >= 0
+    ]  # the pod template sets spec.nodeName
     outcomes_now = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in bound_by_template}
     outcomes = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)
     victims = {victim for outcome in outcomes for victim in outcome.victims if victim in recreated_here}

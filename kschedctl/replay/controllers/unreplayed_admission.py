@@ -1,4 +1,4 @@
-"""TODO."""
+"""Admission that is not replayed or was not read: webhooks, policies, quotas and limits that may deny new pods."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, HOOKS, LIMITS, NOT_GIVEN, Cluster
 from kschedctl.replay.unknown import CREATION, VERDICT
-from kschedctl.reports.unknown import UnknownKind, reasons
+from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted
 
 WEBHOOK_KIND, POLICY_KIND = "AdmissionWebhook", "AdmissionPolicy"
-"""What users call the kinds that come in two forms."""
+"""Names for kinds that exist in a mutating and a validating form."""
 HOOK_KINDS = {kind: WEBHOOK_KIND if kind in WEBHOOK_KINDS.values() else POLICY_KIND for kind in HOOKS}
 INTERMEDIATE_KINDS = {"Deployment": ("ReplicaSet",), "CronJob": ("Job",)}
 """Workload kind -> kinds that are created between the workload and its pods."""
@@ -31,7 +31,9 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     denied anyway, and only hooks that change them could make a difference.
     """
     unread = {name: gap.why for kind, name in HOOK_KINDS.items() if (gap := cluster.gap(kind)) and not denied}
-    unread = {name: why for name, why in unread.items() if not why.startswith(NOT_GIVEN)}  # files need not hold them
+    unread = {
+        name: why for name, why in unread.items() if not why.startswith(NOT_GIVEN)
+    }  # files need not have these kinds
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
         return ()
     new_pods = (pod for pod in pods if not pod.metadata.creation_timestamp)
@@ -71,7 +73,7 @@ def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
 PRIVILEGED_LEVEL = LEVELS[0]
 NOT_REPLAYED_TEXT = "quotas, limits and policies, by which the API server may refuse to create the pods"
 NAMED, NAMED_IN_FULL = 3, 3
-"""Namespaces, and objects of one."""
+"""How many namespaces are named, and how many objects of one."""
 
 
 def describe_unreplayed_limits(
@@ -88,7 +90,7 @@ def describe_unreplayed_limits(
         if (limits := list(_describe_limits(cluster, name, replayed.get(name))))
     }
     unread = list(_iter_unread(cluster, sorted_namespaces))
-    clauses = [*_describe_namespaces(limits_by_namespace), *([reasons(unread)] if unread else [])]
+    clauses = [*_describe_namespaces(limits_by_namespace), *([describe_unread(unread)] if unread else [])]
     return (f"{NOT_REPLAYED_TEXT}: {'; '.join(clauses)}",) if clauses else ()
 
 
