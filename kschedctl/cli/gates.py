@@ -11,7 +11,7 @@ from kschedctl.replay.audit_rules import AuditRule, build_verdict
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.reports.report import GateProblem, Report
-from kschedctl.reports.unknown import reasons
+from kschedctl.reports.unknown import describe_unread
 from kschedctl.text.version import VERSION
 
 RULES = {
@@ -59,7 +59,7 @@ def gate_findings(document: Document, command: str, places: Mapping[str, str]) -
 def _iter_undecided_problems(document: Document) -> Iterator[GateProblem]:
     """Yield a problem for an undecided report."""
     if getattr(document, "undecided", False):
-        why = reasons(getattr(document, "unknown", ())) or "not everything that it depends on was read"
+        why = describe_unread(getattr(document, "unknown", ())) or "not everything that it depends on was read"
         yield GateProblem("undecided", "Cluster", why)
 
 

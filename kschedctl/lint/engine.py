@@ -10,7 +10,7 @@ from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES, UNREADABLE
 from kschedctl.lint.findings.reporting import REPORT_EVERYTHING, Reporting, build_report
 from kschedctl.lint.findings.scope import ALL_OBJECTS, LintScope
-from kschedctl.lint.findings.suppression import ANNOTATION, get_ignore_annotation, matches_rule, parse_ignores
+from kschedctl.lint.findings.suppression import matches_rule
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule, RuleProfile
 from kschedctl.lint.objects.subject import Path, Problem, Subject
@@ -32,7 +32,7 @@ def find_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple[Rul
     """Return the problems that the rules find, each with its rule."""
     problems: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in context.invalid]
     problems += [(UNREADABLE, problem) for problem in context.unreadable]
-    problems += [(IGNORE_FAULTY, problem) for problem in find_faulty_ignores(context)]
+    problems += [(IGNORE_FAULTY, problem) for problem in IGNORE_FAULTY.check(context)]
     for rule in _select_runnable(context, rules):
         problems += [(rule, _add_version_note(rule, problem, context)) for problem in check_sets(rule, context)]
     return problems
@@ -86,10 +86,10 @@ def _select_runnable(context: LintContext, rules: Sequence[Rule]) -> list[Rule]:
 def choose_rules(
     select: Iterable[str], ignore: Iterable[str], profile: RuleProfile = RuleProfile.ALL, additional: Iterable[str] = ()
 ) -> list[Rule]:
-    """Return the rules that match ``select``, or else those of the profile and ``additional``, without those in
-    ``ignore``.
+    """Return the selected rules, or else those of the profile, without the ignored ones.
 
-    Raises UsageError for unknown ids.
+    ``select`` and ``ignore`` are rule ids or patterns. ``additional`` rules are added to those of the profile. Raises
+    UsageError for unknown ids.
     """
     select, ignore, additional = tuple(select), tuple(ignore), tuple(additional)
     check_rules_exist((*select, *ignore), RULES)
@@ -115,18 +115,6 @@ def get_rule(rule_id: str) -> Rule:
         if rule.id == rule_id:
             return rule
     raise UsageError(f'no rule "{rule_id}"', hint="kschedctl lint rules lists them")
-
-
-def find_faulty_ignores(context: LintContext) -> Iterator[Problem]:
-    """Find ignore annotations without a reason or with rules that do not exist."""
-    for subject in context.subjects:
-        path = ("metadata", "annotations", ANNOTATION)
-        for ignore in parse_ignores(get_ignore_annotation(subject)):
-            if not ignore.reason:
-                yield subject.problem(path, f"{', '.join(ignore.patterns)} is not ignored: no reason is given")
-            for pattern in ignore.patterns:
-                if not any(matches_rule(rule.id, (pattern,)) for rule in (INVALID, UNREADABLE, *RULES)):
-                    yield subject.problem(path, f'there is no rule "{pattern}"')
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:

@@ -11,7 +11,7 @@ from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import CostKind
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import ShortFix, Summary, standing_against
+from kschedctl.reports.summary import ShortFix, Summary, describe_node_share
 from kschedctl.text.counts import counted
 from kschedctl.text.fit_errors import rewrite_fit_error
 from kschedctl.text.printable import printable
@@ -93,7 +93,7 @@ def build_summary(document: Document, style: Style) -> Summary:
     first = next((block for block in page if isinstance(block, Paragraph | Heading)), Paragraph(()))
     parts = first.parts if isinstance(first, Paragraph) else (first.text,)
     headline = " ".join(with_tone(part).text for part in parts if with_tone(part).text)
-    return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).fitting()
+    return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).shorten()
 
 
 def _iter_parts(summary: Summary) -> Iterator[BriefText]:
@@ -160,7 +160,9 @@ def _iter_causes(summary: Summary) -> Iterator[BriefText]:
     above = summary.causes[0].conflict or ("" if said.startswith(summary.causes[0].reason) else said)
     yield from (BriefText(text, 3) for text in (above,) if text)
     for rank, cause in zip((2, 2) if above else (0, 2), summary.causes, strict=False):
-        place = standing_against(cause.nodes, cause.of_nodes, summary.figures.get("nodes", 0)) if cause.closest else ""
+        place = (
+            describe_node_share(cause.nodes, cause.of_nodes, summary.figures.get("nodes", 0)) if cause.closest else ""
+        )
         yield BriefText(f"{place}: {cause.reason}" if place else cause.reason, 3, rank)
         if cause.closest:
             yield BriefText(f"  {'closest' if cause.of_nodes else 'such as'} {cause.closest}: {cause.fact}", 3, rank)

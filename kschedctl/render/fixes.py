@@ -19,7 +19,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.remedy import OWNERS, Remedy
+from kschedctl.reports.remedy import TEAMS, Remedy
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each replayed with all waiting pods"
 """The second one is for lists with a fix that does not place the pod, as others take the room first."""
@@ -79,7 +79,7 @@ def _build_fix(number: int, remedy: Remedy, style: Style, with_manifests: bool, 
         lines.append(Marked(f"or {names(tuple(map(_drop_repeated_places, remedy.alternatives)))}", Tone.FAINT))
     lines += _iter_costs(remedy)
     if not facts:
-        lines.append(Marked(f"{OWNERS[remedy.by]}; makes schedulable on {_describe_opened_nodes(remedy)}", Tone.FAINT))
+        lines.append(Marked(f"{TEAMS[remedy.by]}; makes schedulable on {_describe_opened_nodes(remedy)}", Tone.FAINT))
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
     blocks += map(Command, remedy.commands)
     if with_manifests or style.patches:

@@ -16,7 +16,7 @@ from kschedctl.render.page import UNFOLDED, Page, Style, find_plots
 from kschedctl.reports.command import all_commands
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
-from kschedctl.reports.unknown import doubt
+from kschedctl.reports.unknown import describe_doubt
 
 PAGES = {"Answers": "render.answers_page:build_answers_page"}
 """Kind of a document -> the function that builds the document's page."""
@@ -98,7 +98,7 @@ def _describe_doubt(document: Document) -> str:
     """Return the sentence for an undecided answer, or "". A picture is seen without the text around it."""
     if not getattr(document, "undecided", False):
         return ""
-    leaning = doubt(getattr(document, "unknown", ()))
+    leaning = describe_doubt(getattr(document, "unknown", ()))
     return f"This holds{leaning}" if leaning else "Undecided: not everything it depends on was read or asked"
 
 

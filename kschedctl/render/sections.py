@@ -23,12 +23,12 @@ from kschedctl.render.page import (
 from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
 from kschedctl.render.tables import Row, build_struct_table, build_table, format_rounded, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.eviction_chain import EvictionChain, named_victims
+from kschedctl.reports.eviction_chain import EvictionChain, list_victims
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
-from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
+from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
 from kschedctl.text.counts import agreeing
 from kschedctl.text.fit_errors import rewrite_fit_error
 
@@ -96,7 +96,7 @@ def build_not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     }
     by_part = {affects: [kind for kind in beside if kind.affects == affects] for affects in words}
     return tuple(
-        paragraph(Marked("not known:", Tone.WARNING), f"{reasons(unknowns)}; {words[affects]}")
+        paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(unknowns)}; {words[affects]}")
         for affects, unknowns in by_part.items()
         if unknowns
     )
@@ -191,7 +191,7 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     """Return the list of preempted pods; below it, the chain if replacements preempt or take their nodes again."""
     page = build_struct_table(evicted, style, {"target": _describe_fate}, title="Evicted by preemption", full=False)
     tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
-    if equal := named_victims(tied, tied):
+    if equal := list_victims(tied, tied):
         shown, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
         ties = "Equal in priority and start, so that kube-scheduler may evict either:"
         page = (*page, paragraph(ties), Bullets((*shown, note) if note else tuple(shown)))

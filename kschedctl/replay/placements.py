@@ -14,7 +14,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.reports.eviction_chain import EvictionChain
-from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
+from kschedctl.reports.placements import EvictedPod, EvictionFate, Headroom, PodCount, RetriedPods, UnplacedPods
 from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
 from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
@@ -175,7 +175,12 @@ def _report_eviction(
     """Return one preemption. ``evicted_next_from``: the node to which the victim came back until its next eviction."""
     pods, names, victim = simulation.view.pods, simulation.view.nodes.names, eviction.victim
     row = int(simulation.view.node[victim]) if evicted_next_from is None else evicted_next_from
-    fate = "Moved" if row >= 0 else "Lost" if victim in simulation.gone else "Pending"
+    if row >= 0:
+        fate = EvictionFate.MOVED
+    elif victim in simulation.gone:
+        fate = EvictionFate.LOST
+    else:
+        fate = EvictionFate.PENDING
     return EvictedPod(
         pod=pods.objects[victim].key,
         node=names[eviction.row],
@@ -201,10 +206,10 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
     keys = simulation.view.pods.objects
     return EvictionChain(
         evicted=len(last_evictions),
-        moved=fates["Moved"] - returned,
+        moved=fates[EvictionFate.MOVED] - returned,
         returned=returned,
-        pending=fates["Pending"],
-        lost=fates["Lost"],
+        pending=fates[EvictionFate.PENDING],
+        lost=fates[EvictionFate.LOST],
         rounds=max(pod.round for pod in evicted),
         preempting=tuple(dict.fromkeys(pod.by for pod in later_rounds)),
         evicted_in_turn=tuple(dict.fromkeys(pod.pod for pod in later_rounds)),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted
 
 
@@ -126,7 +126,7 @@ class QueueRun(Report, frozen=True):
         """Return how many pods were bound in how many cycles, and how many wait."""
         bound = sum(len(cycle.bound) for cycle in self.cycles)
         waiting = counted(len(self.queue_after), "pod")
-        sentence = f"in {counted(len(self.cycles), 'cycle')}, {waiting} left in the queue{doubt(self.unknown)}"
+        sentence = f"in {counted(len(self.cycles), 'cycle')}, {waiting} left in the queue{describe_doubt(self.unknown)}"
         return (f"{counted(bound, 'pod')} bound", sentence)
 
     def summarized(self, summary: Summary) -> Summary:

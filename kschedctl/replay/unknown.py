@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.reports.unknown import UnknownKind, Unread, undecided
+from kschedctl.reports.unknown import UnknownKind, Unread, is_undecided
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.dependencies import ALWAYS_NEEDED, Dependency, Effect, Unknown
@@ -86,7 +86,7 @@ def find_simulation_unknowns(simulation: PodsOnNodes, *dependencies: Dependency)
 
 def unknown_fields(unknown: tuple[UnknownKind, ...]) -> Unread:
     """Return the fields of a report that hold what was not read."""
-    return {"unknown": unknown, "undecided": undecided(unknown)}
+    return {"unknown": unknown, "undecided": is_undecided(unknown)}
 
 
 def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[UnknownKind, ...]:

@@ -1,4 +1,4 @@
-"""What plugins and extenders answered, as part of several reports."""
+"""The answers of plugins and extenders in a cycle, as parts of several reports."""
 
 from __future__ import annotations
 
@@ -8,53 +8,58 @@ EXTENDER_INPUT_NOTE = "extenders got of pods what kube-scheduler's plugins read:
 
 
 class StatusReport(Document, frozen=True):
-    """What a plugin answered: upstream's code and words."""
+    """A plugin's answer: upstream's code and reasons."""
 
     code: str
     reasons: tuple[str, ...] = ()
 
 
 class FirstFailReport(Document, frozen=True):
+    """The answer of the first plugin that rejects a pod."""
+
     plugin: str
     code: str
     reasons: tuple[str, ...] = ()
 
 
 class ExtenderCallReport(Document, frozen=True):
-    """A call of the extender at a URL: about which ``nodes``; ``full``: they were sent whole, not by name."""
+    """A call of the extender at a URL."""
 
     extender: str
     verb: str
     nodes: tuple[str, ...]
+    """The nodes in the request."""
     full: bool = False
+    """Whether the nodes were sent as whole objects instead of names."""
 
 
 class ExtenderErrorReport(Document, frozen=True):
-    """Why a call gave no answer that counts: kube-scheduler's words, or why the answer is not known."""
+    """A call without a usable answer."""
 
     extender: str
     verb: str
     error: str
+    """kube-scheduler's words, or why the answer is not known."""
 
 
 class SearchStart(Document, frozen=True):
-    """``index``: where, of the nodes in the scheduler's order, the first search began; ``known``: it was given.
-
-    The scheduler's own index is known to nobody but itself. Of several runs this is the first one's; where it is not
-    known the others begin elsewhere.
-    """
+    """Where the first search for nodes starts. Further runs start elsewhere if this is not known."""
 
     index: int
+    """The index in the scheduler's order of nodes."""
     known: bool
+    """Whether the index was given. Otherwise only the scheduler knows it."""
 
 
 class SearchedNodes(Document, frozen=True):
-    """The search for one pod: of ``nodes`` nodes, ``examined`` were looked at from ``start`` on, the next begins at
-    ``next``; ``found`` fit.
-    """
+    """The search for nodes for one pod."""
 
     start: SearchStart
     nodes: int
+    """The number of nodes to search."""
     examined: int
+    """The number of nodes that were examined."""
     found: int
+    """The number of feasible nodes that were found."""
     next: int
+    """The index at which the next search starts."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.summary import MOST_COMMANDS, Summary
-from kschedctl.reports.unknown import reasons
+from kschedctl.reports.unknown import describe_unread
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable
 
@@ -39,8 +39,8 @@ def with_pod_count(pods: int, message: str) -> str:
     return message if pods == 1 else f"{counted(pods, 'pod')}: {message}"
 
 
-def _shown(report: Report, form: str) -> object:
-    """The text that a command prints. What renders stands above, and is loaded when it is wanted."""
+def _render(report: Report, form: str) -> object:
+    """Return the document as a command prints it. Rendering stands in a higher layer and is imported only here."""
     style = import_module("kschedctl.render.page").Style()
     return import_module("kschedctl.render.renderers").RENDERERS[form](report, style)
 
@@ -49,15 +49,15 @@ class Report(Document, frozen=True):
     """A document that answers a question."""
 
     def first_line(self) -> tuple[str, ...]:
-        """The answer in a line, in parts, each of which a page may show in a tone."""
+        """Return the answer in one line, in parts that a page may show in different tones."""
         return (str(getattr(self, "headline", "")),)
 
     def summarized(self, summary: Summary) -> Summary:
-        """The summary with what decides of this kind of answer."""
+        """Add to the summary what is decisive for this kind of answer."""
         return summary
 
     def summary(self, commands: Iterable[str] = ()) -> Summary:
-        """What decides, in at most 12 KB of JSON; ``commands``: what can be typed next.
+        """Return the decisive facts in at most 12 KB of JSON. `commands` are command lines to continue with.
 
         >>> Report().summary().summarizes
         'Report'
@@ -68,10 +68,10 @@ class Report(Document, frozen=True):
             verdict="",
             headline=" ".join(filter(None, self.first_line())),
             undecided=bool(getattr(self, "undecided", False)),
-            doubts=tuple(self._doubts()),
+            doubts=tuple(self._iter_doubts()),
             next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
         )
-        return self.summarized(summary).fitting()
+        return self.summarized(summary).shorten()
 
     def csv_table(self) -> CsvTable | None:
         """Return the main table of the report for ``-o csv``, or None if it has none."""
@@ -94,32 +94,34 @@ class Report(Document, frozen=True):
         return self
 
     def to_markdown(self) -> str:
-        """Markdown, like ``-o markdown``."""
-        return str(_shown(self, "markdown"))
+        """Return the document as Markdown, like ``-o markdown``."""
+        return str(_render(self, "markdown"))
 
     def to_html(self) -> str:
-        """HTML, like ``-o html``: a page that loads nothing, with its own style and script."""
-        return str(_shown(self, "html"))
+        """Return the document as one HTML page that loads nothing else, like ``-o html``."""
+        return str(_render(self, "html"))
 
     def _repr_html_(self) -> str:
-        """For notebooks: the page in a frame of its own, whose script reaches nothing around it."""
+        """Return the page in a sandboxed frame, for notebooks."""
         return f'<iframe sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(self.to_html())}"></iframe>'
 
     def to_frame(self) -> Any:
-        """The rows of ``-o csv`` as a DataFrame of polars, else of pandas; where there is no CSV, of its main list.
+        """Return the rows of ``-o csv`` as a DataFrame of polars or pandas. Without CSV, return the rows of the main
+        list.
 
-        The columns are then what JSON calls the fields. Raises UsageError where neither is installed.
+        Columns are then named like the fields in JSON. Raises UsageError if neither library is installed.
         """
         return import_module("kschedctl.render.frames").to_frame(self)
 
     def __str__(self) -> str:
-        """The answer in a line, without anything that a terminal would obey."""
+        """Return the answer in one line, without control characters."""
         return printable(" ".join(filter(None, self.first_line())) or type(self).__name__)
 
-    def _doubts(self) -> Iterator[str]:
+    def _iter_doubts(self) -> Iterator[str]:
+        """Yield what was not read, is not replayed, or is a bug of kube-scheduler."""
         if getattr(self, "interrupted", False):
             yield "interrupted: a partial result"
-        if unknown := reasons(getattr(self, "unknown", ())):
+        if unknown := describe_unread(getattr(self, "unknown", ())):
             yield unknown
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
         yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))

@@ -34,6 +34,7 @@ from kschedctl.render.plots.plot import build_bar_plot
 from kschedctl.render.sections import describe_message
 from kschedctl.render.tables import ROWS_SHOWN, build_struct_table, build_table, format_rounded, return_row
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.placements import EvictionFate
 from kschedctl.reports.pool_change import NO_POOL
 from kschedctl.text.counts import agreeing, counted
 
@@ -240,7 +241,7 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
 
 
 def _victim(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
-    fates = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in ("Moved", "Pending", "Lost")}
+    fates = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in EvictionFate}
     then = ", ".join(f"{number:,} {fate}" for fate, number in fates.items() if number)
     pods = Marked(names([pod.pod for pod in workload.pods]), Tone.FAINT) if style.wide else ""
     return (

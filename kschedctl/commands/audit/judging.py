@@ -35,7 +35,7 @@ class Judged(Output):
         ``commands``: what helps with the findings, by their fingerprints.
         """
         answer = self.answer(report, commands=commands)
-        if self.fail_on is not FailOn.NEVER and report.at_least(self.fail_on):
+        if self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on):
             return replace(answer, exit_code=DOES_NOT_SCHEDULE)
         return replace(answer, exit_code=UNDECIDED if report.undecided else SCHEDULES)
 

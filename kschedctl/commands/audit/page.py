@@ -49,9 +49,9 @@ from kschedctl.render.page import (
 from kschedctl.render.sections import build_left_out_lines
 from kschedctl.render.tables import ROWS_SHOWN
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.findings import LEVELS, SEVERITIES, Finding
+from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
 from kschedctl.reports.section import FINDINGS, SOUND, Section
-from kschedctl.reports.unknown import reasons
+from kschedctl.reports.unknown import describe_unread
 
 FEW = 2
 """Up to so many sections are shown with all their evidence."""
@@ -84,8 +84,8 @@ def audit_page(report: Audit, style: Style) -> Page:
 
 def _gravity(section: Section) -> Tone:
     """The tone of the gravest that was found, else of the state."""
-    gravest = min((LEVELS.index(finding.severity) for finding in section.findings), default=0)
-    return SEVERITIES[LEVELS[gravest]] if section.state == FINDINGS else STATES[section.state]
+    gravest = min((SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in section.findings), default=0)
+    return SEVERITIES[SEVERITIES_BY_GRAVITY[gravest]] if section.state == FINDINGS else STATES[section.state]
 
 
 def _answer(section: Section) -> str:
@@ -95,7 +95,9 @@ def _answer(section: Section) -> str:
     """
     if section.state != FINDINGS:
         return section.state
-    numbers = {level: sum(finding.severity == level for finding in section.findings) for level in LEVELS[:-1]}
+    numbers = {
+        level: sum(finding.severity == level for finding in section.findings) for level in SEVERITIES_BY_GRAVITY[:-1]
+    }
     return ", ".join(count(number, level) for level, number in numbers.items() if number)
 
 
@@ -162,7 +164,7 @@ def _not_known(section: Section) -> Page:
     if not section.unknown:
         return ()
     grounds = "; its answer could differ" if section.undecided else ""
-    return (paragraph(Marked("not known:", Tone.WARNING), f"{reasons(section.unknown)}{grounds}"),)
+    return (paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(section.unknown)}{grounds}"),)
 
 
 def found_blocks(section: Section, style: Style, limit: int) -> Page:
@@ -220,7 +222,10 @@ Waiting = tuple[WaitingPods | None, tuple[Finding, ...]]
 def waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
     """The causes, the gravest first, and the findings that are shown."""
     rows = sorted(
-        _causes(section), key=lambda row: [LEVELS.index(finding.severity) for finding in row[1]] or [len(LEVELS)]
+        _causes(section),
+        key=lambda row: (
+            [SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in row[1]] or [len(SEVERITIES_BY_GRAVITY)]
+        ),
     )
     if not rows:
         return (), ()

@@ -30,8 +30,8 @@ from kschedctl.render.sections import build_extender_line, build_left_out_lines,
 from kschedctl.render.tables import build_table, number_columns, return_row
 from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column
-from kschedctl.reports.remedy import OWNERS, Remedy
-from kschedctl.reports.unknown import VERDICT, reasons, unless
+from kschedctl.reports.remedy import TEAMS, Remedy
+from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts
 from kschedctl.text.counts import counted
 
 WHY, NODES, SCORES, REMEDIES, MAP = "why", "nodes", "scores", "fixes", "map"
@@ -105,7 +105,7 @@ def answer_line(report: Explanation) -> str:
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
         return f"{verdict}: {report.headline}"
-    return f"{verdict}, {unless(doubts)} ({reasons(doubts)}): {report.headline}"
+    return f"{verdict}, {describe_verdict_doubts(doubts)} ({describe_unread(doubts)}): {report.headline}"
 
 
 def explained(answered: Answered, style: Style, in_full: bool) -> dict[str, Page]:
@@ -185,7 +185,7 @@ def remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
 
 def _opens(remedy: Remedy) -> str:
     opens = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
-    return f"{OWNERS[remedy.by]}; makes schedulable on {opens}"
+    return f"{TEAMS[remedy.by]}; makes schedulable on {opens}"
 
 
 def _doubts(remedies: Remedies) -> list[str]:
@@ -205,7 +205,7 @@ def remedy_page(remedy: Remedy) -> Sequence[str]:
         ("also places", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
         ("makes schedulable on", names(remedy.opens, 20)),
-        ("owner", OWNERS[remedy.by]),
+        ("owner", TEAMS[remedy.by]),
     ]
     return [remedy.summary, *(f"{label}: {said}" for label, said in more if said), *remedy.commands]
 

@@ -111,7 +111,7 @@ def config(
         return shown.build_answer(effective_configuration(written, **started))
     size = nodes if cluster_size is None else cluster_size
     report = check_configuration(document.value, nodes=size, place=document, **started)
-    return shown.build_answer(report, FOUND if report.at_least(fail_on) else CLEAN)
+    return shown.build_answer(report, FOUND if report.has_at_least(fail_on) else CLEAN)
 
 
 def _check_arguments(action: str, file: str | None, live: LiveScheduler) -> None:

@@ -6,7 +6,7 @@ from kschedctl.render.page import Bullets, Marked, Page, Paragraph, Style, parag
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NodeGrowth
-from kschedctl.reports.provisioning import without_lists
+from kschedctl.reports.provisioning import shorten_error
 from kschedctl.text.counts import counted, first_few, first_of
 
 
@@ -23,7 +23,7 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
     if new.seen_types is not None:
         types = counted(new.seen_types, "instance type")
         answer += f", of the {types} of existing nodes; --instance-types FILE names others"
-    message = new.message if style.wide else without_lists(new.message)
+    message = new.message if style.wide else shorten_error(new.message)
     words = (paragraph(Marked(message, Tone.VERBATIM)),) if message else ()
     doubts = (paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts)
     sources = (paragraph(Marked(f"{'; '.join(new.sources)}.", Tone.FAINT)),) if new.sources else ()
@@ -87,7 +87,7 @@ def growth_in_brief(growth: NodeGrowth, style: Style) -> Page:
 
 def _why_never(never: NeverScheduled, style: Style) -> str:
     """Return what stops nodes for pods in our words, or in the autoscaler's if nothing else is known; all if wide."""
-    words = never.autoscaler if style.wide else without_lists(never.autoscaler)
+    words = never.autoscaler if style.wide else shorten_error(never.autoscaler)
     said = (*never.causes, *([words] if style.wide or not never.causes else []))
     return f"{first_of(never.pods)}: {'; '.join(said)}"
 

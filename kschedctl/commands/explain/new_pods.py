@@ -25,7 +25,7 @@ from kschedctl.replay.controllers.unreplayed_admission import (
 )
 from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
-from kschedctl.reports.unknown import UnknownKind, reasons
+from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.scheduler.scheduler import Scheduler
 
 
@@ -85,7 +85,7 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     not_replayed = describe_unreplayed_limits(cluster, namespaces, admission)
     if not fits:
         hooks = find_unasked_hooks(cluster, [target.pod])
-        text = f"admission, which may refuse or change the pod: {reasons(hooks)}"
+        text = f"admission, which may refuse or change the pod: {describe_unread(hooks)}"
         return CreationDoubts((*not_replayed, text) if hooks else not_replayed)
     denied = target.not_created is not None
     hooks = find_unasked_hooks(cluster, [target.pod], denied=denied)

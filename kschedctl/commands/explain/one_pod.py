@@ -20,7 +20,7 @@ from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
 from kschedctl.reports.remedy import Remedy, complete_first
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.reports.waiting_elsewhere import is_not_admitted
+from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import moment_of
@@ -99,9 +99,9 @@ def explain_with_fixes(
     report = explain_target(target)
 
     if report.verdict == "Schedulable":
-        from kschedctl.commands.explain.waiting import with_audited_retries  # noqa: PLC0415 - only for pods that fit
+        from kschedctl.commands.explain.waiting import correct_retry_advice  # noqa: PLC0415 - only for pods that fit
 
-        report = with_audited_retries(report, target.scheduler, now)
+        report = correct_retry_advice(report, target.scheduler, now)
     if report.verdict == UNSCHEDULABLE:
         report = replace(report, new_node=find_new_node(target))
     if not remedies:
@@ -148,7 +148,7 @@ def explain_target(target: TargetPod) -> Explanation:
 
     # Its workload has no pods until a queue admits it
     report = replace(report, waiting_elsewhere=target.waiting_elsewhere)
-    if is_not_admitted(target.waiting_elsewhere) and report.verdict in FINE:
+    if has_unadmitted(target.waiting_elsewhere) and report.verdict in FINE:
         first = target.waiting_elsewhere[0]
         report = replace(
             report,

@@ -53,7 +53,7 @@ from kschedctl.render.tables import Row, build_table, number_columns, return_row
 from kschedctl.render.waiting_elsewhere import build_held_back_lines, build_held_back_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
+from kschedctl.reports.unknown import VERDICT, describe_doubt, describe_unread, describe_verdict_doubts
 
 GROUPS_SHOWN = 10
 TOLD_BETTER = frozenset(
@@ -374,7 +374,9 @@ def answer_lines(report: Explanation, style: Style) -> Iterator[Block]:
     of_verdict = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if of_verdict:
         yield paragraph(
-            pod, Marked(f"{describe_verdict(report.verdict)}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict)
+            pod,
+            Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(of_verdict)}:", Tone.WARNING),
+            describe_unread(of_verdict),
         )
         yield from _split("", (), report, style)
     else:
@@ -413,7 +415,7 @@ def _split(before: str, parts: tuple[Marked, ...], report: Explanation, style: S
         return
     nodes = len(report.node_order)
     refusals = [f"{cause.reason}{_in_brackets(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
-    evidence = [cause.evidence(nodes) for cause in report.causes]
+    evidence = [cause.describe_closest(nodes) for cause in report.causes]
     if first.conflict:
         evidence = [f"{reason}, {seen}" if seen else reason for reason, seen in zip(refusals, evidence, strict=True)]
     yield paragraph(*parts, first.conflict or "; ".join(refusals))
@@ -423,7 +425,7 @@ def _split(before: str, parts: tuple[Marked, ...], report: Explanation, style: S
 
 def _in_brackets(cause: Cause, index: int, nodes: int) -> str:
     """The nodes that it stands against; after the first cause it is known of which."""
-    place = cause.place(nodes)
+    place = cause.describe_nodes(nodes)
     shown = place.removesuffix(" eligible nodes") if index else place
     return f" ({shown})" if shown else ""
 
@@ -432,5 +434,5 @@ def _once_created(report: Explanation) -> Iterator[Paragraph]:
     """What scheduling would say of the pod that stands for those that are not there."""
     once = report.once_created
     if once is not None:
-        said = f"{once.verdict}: {once.headline}{doubt(report.unknown)}"
+        said = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"
         yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)

@@ -18,8 +18,8 @@ from kschedctl.replay.unknown import VERDICT, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.unknown import UnknownKind, undecided
-from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
+from kschedctl.reports.unknown import UnknownKind, is_undecided
+from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import moment_of
@@ -90,8 +90,8 @@ def add_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str 
     waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
     pending = any(group.verdict not in FINE for group in report.groups) and not report.undecided
-    certain = pending or bool(report.not_created) or is_not_admitted(waiting_objects)
-    doubtful = report.undecided or is_not_checked(waiting_objects) or undecided(unread_queues)
+    certain = pending or bool(report.not_created) or has_unadmitted(waiting_objects)
+    doubtful = report.undecided or has_unchecked(waiting_objects) or is_undecided(unread_queues)
     return replace(
         report,
         waiting_elsewhere=waiting_objects,

@@ -11,8 +11,8 @@ from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.report import GateProblem, Report, with_pod_count
 from kschedctl.reports.summary import ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, not_admitted
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, find_unadmitted
 from kschedctl.text.counts import counted
 
 
@@ -101,16 +101,19 @@ class PendingPods(Report, frozen=True):
         waiting = count_by_state(self.waiting_elsewhere)
         if self.asked_about:
             if not waiting:
-                return (", ".join(self.asked_about), f"waits for nothing that its status tells{doubt(self.unknown)}")
+                return (
+                    ", ".join(self.asked_about),
+                    f"waits for nothing that its status tells{describe_doubt(self.unknown)}",
+                )
             first, *more = self.waiting_elsewhere
             return (first.resource, first.headline) if not more else (f"{waiting}:", first.resource)
         if not pods and waiting:
-            return (f"{waiting}:", f"no pod is pending {self.scope}{doubt(self.unknown)}")
+            return (f"{waiting}:", f"no pod is pending {self.scope}{describe_doubt(self.unknown)}")
         if not pods:
-            return ("Nothing is pending", self.scope + doubt(self.unknown))
+            return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
         causes = counted(len(self.groups), "cause")
         besides = f"; {waiting}" if waiting else ""
-        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{besides}{doubt(self.unknown)}",)
+        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{besides}{describe_doubt(self.unknown)}",)
 
     def summarized(self, summary: Summary) -> Summary:
         """Add the pods that could not be created, the causes, and what waits elsewhere."""
@@ -144,5 +147,5 @@ class PendingPods(Report, frozen=True):
             for group in self.groups
             if group.verdict not in FINE
         ]
-        elsewhere = (entry.gate_problem for entry in not_admitted(self.waiting_elsewhere))
+        elsewhere = (entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere))
         return [*(workload.gate_problem for workload in self.not_created), *waiting, *elsewhere]

@@ -264,7 +264,9 @@ def _build_findings_answer(
         write_file(rule_options.write_baseline, [render_baseline(report.findings).encode(errors="backslashreplace")])
         log.warning("wrote %d findings to %s", len(report.findings), rule_options.write_baseline)
         return CLEAN
-    return display.build_answer(report, FOUND if report.at_least(rule_options.fail_on or settings.fail_on) else CLEAN)
+    return display.build_answer(
+        report, FOUND if report.has_at_least(rule_options.fail_on or settings.fail_on) else CLEAN
+    )
 
 
 def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:

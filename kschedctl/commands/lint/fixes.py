@@ -1,6 +1,4 @@
-"""``lint --fix``: applies safe fixes to files, and keeps them only if the findings are gone and no new ones
-appeared.
-"""
+"""``lint --fix``: applies safe fixes to files and keeps them only if they removed findings and added none."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 from kschedctl.render.page import Block, Bullets, Cell, Marked, Page, Style, Verbatim, paragraph, section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.findings import LEVELS, SEVERITIES, Finding, Findings, RuleList, RuleReport
-from kschedctl.reports.unknown import reasons
+from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding, Findings, RuleList, RuleReport
+from kschedctl.reports.unknown import describe_unread
 
 Shown = TypeVar("Shown")
 
@@ -31,7 +31,7 @@ def build_findings_page(report: Findings, style: Style) -> Page:
         blocks += build_table(rows, columns, return_row, limit=None, title="Ignored")
     blocks += _build_rule_counts(report)
     blocks += _build_fixed_table(report)
-    unknown = f"some rules could not tell: {reasons(report.unknown)}"
+    unknown = f"some rules could not tell: {describe_unread(report.unknown)}"
     doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
     if report.passed_over:
         doubts.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped(report, style)))
@@ -65,7 +65,9 @@ def _build_rule_counts(report: Findings) -> Page:
     summary = {rule.id: rule.summary for rule in report.rules}
     rows = [
         (str(often[severity, rule]), Marked(severity, SEVERITIES[severity]), rule, summary.get(rule, ""))
-        for severity, rule in sorted(often, key=lambda counted: (LEVELS.index(counted[0]), -often[counted], counted[1]))
+        for severity, rule in sorted(
+            often, key=lambda counted: (SEVERITIES_BY_GRAVITY.index(counted[0]), -often[counted], counted[1])
+        )
     ]
     columns = [*number_columns("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
     return build_table(rows, columns, return_row, limit=None, title="By rule")
@@ -101,7 +103,7 @@ def _build_summary(report: Findings) -> list[Cell]:
 
 def _find_worst_severity(report: Findings) -> str:
     """Return the worst severity among the findings."""
-    return next(level for level in LEVELS if report.count(level))
+    return next(level for level in SEVERITIES_BY_GRAVITY if report.count(level))
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------

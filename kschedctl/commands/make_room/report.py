@@ -12,7 +12,7 @@ from kschedctl.reports.fix_costs import CostKind, FixCost
 from kschedctl.reports.pool_change import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortFix, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted, first_few
 
 
@@ -124,16 +124,16 @@ class MakeRoom(Report, frozen=True):
             suffix = "– fits then" if len(self.pods) == 1 else "– fit then"
             if not self.moves:
                 suffix = "– fits as it is" if len(self.pods) == 1 else "– fit as it is"
-            return (verdict, subject, f"{suffix}{doubt(self.unknown)}")
+            return (verdict, subject, f"{suffix}{describe_doubt(self.unknown)}")
         most = f"{counted(self.searched.max_moves, 'move')} or fewer" if self.searched else "moves"
         if self.searched and not self.searched.complete:
             return (
                 "No room found:",
                 subject,
-                f"– of the plans tried none lets {self._pronoun} fit{doubt(self.unknown)}",
+                f"– of the plans tried none lets {self._pronoun} fit{describe_doubt(self.unknown)}",
             )
         lets = "single move lets" if self.searched and self.searched.max_moves == 1 else f"{most} let"
-        return ("No room can be made:", subject, f"– no {lets} {self._pronoun} fit{doubt(self.unknown)}")
+        return ("No room can be made:", subject, f"– no {lets} {self._pronoun} fit{describe_doubt(self.unknown)}")
 
     @property
     def _pronoun(self) -> str:

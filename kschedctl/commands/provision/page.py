@@ -9,8 +9,8 @@ from kschedctl.render.still_pending import build_still_pending
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.disruption import Disruption, DisruptionCommand
-from kschedctl.reports.provisioning import LaunchedClaim, Provisioning, without_lists
-from kschedctl.reports.unknown import UnknownKind, reasons
+from kschedctl.reports.provisioning import LaunchedClaim, Provisioning, shorten_error
+from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted, first_of
 
 TYPES_SHOWN = 3
@@ -65,7 +65,7 @@ def _headline(line: tuple[str, ...], tone: Tone) -> Paragraph:
 
 
 def _not_certain(unknown: Sequence[UnknownKind]) -> Page:
-    return (paragraph(Marked("Not certain:", Tone.WARNING), reasons(unknown)),) if unknown else ()
+    return (paragraph(Marked("Not certain:", Tone.WARNING), describe_unread(unknown)),) if unknown else ()
 
 
 def _seen_types(seen: int | None) -> Page:
@@ -115,7 +115,7 @@ def _refused(report: Provisioning, style: Style) -> Page:
     """Show what stops each NodePool from taking the pods without a node, then the same in Karpenter's words."""
     by_reasons: dict[tuple[str, ...], list[str]] = {}
     for pod, error in report.pod_errors.items():
-        by_reasons.setdefault(tuple(part if style.wide else without_lists(part) for part in error.parts), []).append(
+        by_reasons.setdefault(tuple(part if style.wide else shorten_error(part) for part in error.parts), []).append(
             pod
         )
     for event in report.rejected:
@@ -157,7 +157,7 @@ def _per_pool(report: Provisioning, style: Style) -> Page:
         error = report.pod_errors.get(pod)
         if error and set(error.parts) == {answer.error for answer in pools.values()}:
             continue  # the table of refused pods says the same
-        answers = tuple((pool, answer.text(style.wide)) for pool, answer in pools.items())
+        answers = tuple((pool, answer.describe(in_full=style.wide)) for pool, answer in pools.items())
         by_answers.setdefault(answers, []).append(pod)
     rows = [(first_of(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]
     columns = (Column("pods"), POOL, Column("answer"))

@@ -34,7 +34,7 @@ from kschedctl.fixes.trial.prices import PRICES
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.reports.waiting_elsewhere import is_not_checked
+from kschedctl.reports.waiting_elsewhere import has_unchecked
 
 EXAMPLES = (
     "kschedctl remedies shop/web-6d4cf56db6-h8s2k",
@@ -139,7 +139,7 @@ def _with_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tup
     waiting = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
     if not waiting:
         return report, code
-    undecided = report.undecided or (code == SCHEDULES and is_not_checked(waiting))
+    undecided = report.undecided or (code == SCHEDULES and has_unchecked(waiting))
     report = structs.replace(report, waiting_elsewhere=waiting, undecided=undecided)
     return report, UNDECIDED if undecided and code == SCHEDULES else code
 

@@ -29,8 +29,8 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import Row, build_table
 from kschedctl.render.waiting_elsewhere import build_held_back_section
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.remedy import OWNERS
-from kschedctl.reports.unknown import VERDICT, reasons, unless
+from kschedctl.reports.remedy import TEAMS
+from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts
 from kschedctl.text.counts import counted
 
 
@@ -51,8 +51,8 @@ def _verdict(report: Remedies) -> Page:
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
-        verdict = Marked(f"{describe_verdict(report.verdict)}, {unless(doubts)}:", Tone.WARNING)
-        return (paragraph(pod, verdict, reasons(doubts)), paragraph(report.headline))
+        verdict = Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(doubts)}:", Tone.WARNING)
+        return (paragraph(pod, verdict, describe_unread(doubts)), paragraph(report.headline))
     _, _, headline_text = report.first_line()
     headline: Page = (paragraph(pod, mark_verdict(report.verdict, ":"), headline_text),)
     return (*headline, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else headline
@@ -85,7 +85,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
 def _chosen_blocks(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     """Return one of the fixes for many pods: whose pods it changes, how many it clears, and its commands."""
     facts = [Marked(f"of {names(chosen.workloads)}", Tone.FAINT)] if chosen.workloads else []
-    clears = Marked(f"{OWNERS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
+    clears = Marked(f"{TEAMS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
     return _build_fix(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
 
 

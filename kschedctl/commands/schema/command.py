@@ -10,14 +10,14 @@ import typer
 from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 from kschedctl.errors import UsageError
 from kschedctl.lint.settings import build_settings_schema
-from kschedctl.reports.scenario import scenario_schema
+from kschedctl.reports.scenario import build_scenario_schema
 
 EXAMPLES = (
     "kschedctl schema",
     "kschedctl schema explanation",
     "kschedctl schema scenario > scenario.schema.json",
 )
-INPUT_SCHEMAS = {"scenario": scenario_schema, "lint-settings": build_settings_schema}
+INPUT_SCHEMAS = {"scenario": build_scenario_schema, "lint-settings": build_settings_schema}
 """Kinds of documents that users write -> function that builds their schema."""
 
 

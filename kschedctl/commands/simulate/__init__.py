@@ -60,7 +60,7 @@ from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kin
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
-from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
+from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -151,7 +151,7 @@ def _add_waiting_elsewhere(
     return replace(
         report,
         waiting_elsewhere=waiting,
-        undecided=not (certain or is_not_admitted(waiting)) and (report.undecided or is_not_checked(waiting)),
+        undecided=not (certain or has_unadmitted(waiting)) and (report.undecided or has_unchecked(waiting)),
     )
 
 

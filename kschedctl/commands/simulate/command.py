@@ -31,7 +31,7 @@ from kschedctl.fixes.new_node import autoscaler_of
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
-from kschedctl.reports.waiting_elsewhere import is_not_admitted
+from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.read import read_documents
@@ -95,7 +95,7 @@ class SimulateOptions:
         unplaced = runs.pending.most if runs else unplaced
         evicted = runs.evicted.most if runs else report.evicted_pods
         borne = most_evicted is None or evicted <= most_evicted
-        waits = report.not_created or is_not_admitted(report.waiting_elsewhere)
+        waits = report.not_created or has_unadmitted(report.waiting_elsewhere)
         return borne and not waits and unplaced <= self.max_new_pending
 
     def build_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:

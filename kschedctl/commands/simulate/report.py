@@ -12,13 +12,13 @@ from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.new_node import NodeGrowth
-from kschedctl.reports.not_created import NotCreated, refused
+from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods, Variation
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted, not_admitted
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, find_unadmitted, has_unadmitted
 from kschedctl.text.counts import counted
 
 
@@ -93,10 +93,10 @@ class SimulationReport(Report, frozen=True):
         """Return how many pods get a node; of several runs how many in all of them."""
         total, runs = self.placed + self.unplaced, self.variation
         if self.not_created and not total:
-            return ("Not created:", f"{refused(self.not_created)}{doubt(self.unknown)}")
+            return ("Not created:", f"{describe_not_created(self.not_created)}{describe_doubt(self.unknown)}")
         waiting = count_by_state(self.waiting_elsewhere)
         if not total and waiting and not self.interrupted:
-            return ("No pod to schedule:", f"{waiting}{doubt(self.unknown)}")
+            return ("No pod to schedule:", f"{waiting}{describe_doubt(self.unknown)}")
         if not total:
             return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
         unplaced, placed = str(runs.pending) if runs else f"{self.unplaced:,}", f"{self.placed:,}"
@@ -105,11 +105,11 @@ class SimulationReport(Report, frozen=True):
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
         get = "gets" if total == 1 or placed == "1" else "get"
         sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._describe_side_effects}"
-        sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{doubt(self.unknown)}"
+        sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{describe_doubt(self.unknown)}"
         if self.growth:
             return self._describe_growth(self.growth)
         if self.not_created:
-            return ("Not created:", f"{refused(self.not_created)}; {sentence}")
+            return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
         scheduled = "Scheduled:" if waiting else "All scheduled:"
         return (scheduled if unplaced == "0" else verdict, sentence)
 
@@ -118,14 +118,14 @@ class SimulationReport(Report, frozen=True):
         """Return whether all pods are created and get a node in every run."""
         unplaced = self.variation.pending.most if self.variation else self.unplaced
         unplaced = self.growth.without if self.growth else unplaced
-        return not (self.not_created or unplaced or is_not_admitted(self.waiting_elsewhere))
+        return not (self.not_created or unplaced or has_unadmitted(self.waiting_elsewhere))
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """How many pods get a node now, and how many once nodes come."""
         now = f"{counted(self.placed, 'pod')} now{self._describe_side_effects}"
         later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
         without = f"{counted(growth.without, 'pod')} never scheduled:"
-        return (without if growth.without else "All scheduled:", f"{now}, {later}{doubt(self.unknown)}")
+        return (without if growth.without else "All scheduled:", f"{now}, {later}{describe_doubt(self.unknown)}")
 
     @property
     def evicted_pods(self) -> int:
@@ -178,6 +178,6 @@ class SimulationReport(Report, frozen=True):
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
-            *(entry.gate_problem for entry in not_admitted(self.waiting_elsewhere)),
+            *(entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere)),
             *(pod.gate_problem for pod in self.evicted),
         ]

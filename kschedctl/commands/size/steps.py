@@ -42,7 +42,7 @@ def apply_steps(
 def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
     cluster = run.settled.cluster
     match part:
-        case parts.Apply():
+        case parts.ApplyManifests():
             manifests = [manifest for _, manifest in iter_manifests(part, run.read)]
             prepared = prepare(cluster, manifests, counting={})
             run.not_created += prepared.not_created

@@ -9,9 +9,9 @@ import msgspec
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.not_created import NotCreated, refused
+from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.report import Report
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted
 
 UNSCHEDULABLE = "unschedulable"
@@ -63,7 +63,7 @@ class WakeUps(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """Return the pod and what would wake it."""
-        return (self.pod, self.headline + doubt(self.unknown))
+        return (self.pod, self.headline + describe_doubt(self.unknown))
 
 
 class WakeUpsOfMany(Report, frozen=True):
@@ -84,12 +84,12 @@ class WakeUpsOfMany(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """Return how many pods wait."""
         if not self.pods:
-            return ("Nothing is pending", self.scope + doubt(self.unknown))
+            return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
         missing = sum(pod.not_created is not None for pod in self.pods)
         uncreated = f"Not created: {missing:,} of {counted(len(self.pods), 'pod')}; " if missing else ""
         pods = uncreated + f"{counted(waiting, 'pod')} {self.scope}".strip()
-        return (f"{pods} {'waits' if waiting == 1 else 'wait'} for something to happen{doubt(self.unknown)}",)
+        return (f"{pods} {'waits' if waiting == 1 else 'wait'} for something to happen{describe_doubt(self.unknown)}",)
 
 
 class EventReport(Document, frozen=True):
@@ -136,7 +136,7 @@ class Wakes(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """Return the pod and the queue after the change."""
         sentence = f"woken, to {self.after}" if self.woken else f"stays {self.after}" if self.after else "in no queue"
-        return (self.pod, sentence + doubt(self.unknown))
+        return (self.pod, sentence + describe_doubt(self.unknown))
 
 
 class WakesOfMany(Report, frozen=True):
@@ -165,11 +165,13 @@ class WakesOfMany(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """Return how many pods are woken, and by what."""
         if self.not_created and not self.answers:
-            return (f"Not created: {refused(self.not_created)}",)
+            return (f"Not created: {describe_not_created(self.not_created)}",)
         woken, asked = {answer.pod for answer in self.answers if answer.woken}, {answer.pod for answer in self.answers}
         pods = f"{len(woken):,} of {counted(len(asked), 'refused pod')} {self.scope}".rstrip()
         by = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each by itself"
-        return (f"{pods} {'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {by}{doubt(self.unknown)}",)
+        return (
+            f"{pods} {'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {by}{describe_doubt(self.unknown)}",
+        )
 
 
 class WakingChange(Document, frozen=True):
@@ -224,4 +226,4 @@ class WakesBetween(Report, frozen=True):
         sentence = f"{pods} waited in both, none was missed" if waited else "No pod waited in both"
         if missed:
             sentence = f"{missed:,} of {pods} that waited in both: fit, and nothing woke them"
-        return (sentence + doubt(self.unknown),)
+        return (sentence + describe_doubt(self.unknown),)

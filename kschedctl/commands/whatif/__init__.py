@@ -139,7 +139,7 @@ class ScenarioRun:
 
     def _perform(self, name: str, part: parts.Part) -> tuple[int, Sequence[str]]:
         match part:
-            case parts.Apply():
+            case parts.ApplyManifests():
                 return self._apply(part)
             case parts.SomeNodes() if name == "drain":
                 return self._drain(part)
@@ -150,7 +150,7 @@ class ScenarioRun:
     def build_edit(self, name: str, part: parts.Part) -> StepResult:
         """Return the step as an edit, without the pods that the API server would deny. Raises KschedctlError."""
         edit = EDITS[name](part, self.settled.cluster, self.read)
-        if isinstance(part, parts.Scale):
+        if isinstance(part, parts.ScaleWorkload):
             self._admit_scaled(part, edit)
         else:
             self._admit_replacements(edit)
@@ -167,7 +167,7 @@ class ScenarioRun:
         self.admitted |= {pod.key for pod in coming}
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
-    def _admit_scaled(self, part: parts.Scale, edit: StepResult) -> None:
+    def _admit_scaled(self, part: parts.ScaleWorkload, edit: StepResult) -> None:
         """Remove from the edit the pods that the API server denies. The others count against quotas."""
         cluster, owner = self.settled.cluster, Owner(part.kind, part.namespace, part.name)
         new = {key: pod for key, pod in edit.changed_pods.items() if pod is not None}
@@ -182,7 +182,7 @@ class ScenarioRun:
         self.counted.setdefault(part.namespace, False)
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
-    def _apply(self, part: parts.Apply) -> tuple[int, Sequence[str]]:
+    def _apply(self, part: parts.ApplyManifests) -> tuple[int, Sequence[str]]:
         placed = list(steps_on_pods.iter_manifests(part, self.read))
         if not placed:
             raise UsageError("no manifests", hint="give files or manifests")

@@ -279,8 +279,9 @@ class ClusterFacts:
 
 
 def has_room(amounts: Amounts, requests: Amounts) -> Bools:
-    """Return (N,) which rows of (N, R) have room for the requests (R,). Resources that are not requested do not
-    count.
+    """Return (N,) which rows of (N, R) have room for the requests (R,).
+
+    A resource that is not requested may be overcommitted.
     """
     room: Bools = ((amounts >= requests) | (requests == 0)).all(axis=1)
     return room

@@ -102,13 +102,13 @@ def _count_other_members(context: LintContext, namespace: str, name: str, worklo
     if context.cluster is None:
         return 0
     linted_owners = {(w.kind, w.namespace, w.subject.name) for w in workloads}
-    return sum(
-        1
-        for owner, pods in context.facts.pods_by_owner.items()
-        if owner not in linted_owners and owner[1] == namespace
-        for pod in pods
-        if pod.spec.scheduling_group and pod.spec.scheduling_group.pod_group_name == name
-    )
+    count = 0
+    for owner, pods in context.facts.pods_by_owner.items():
+        if owner in linted_owners or owner.namespace != namespace:
+            continue
+        groups = [pod.spec.scheduling_group for pod in pods]
+        count += sum(group is not None and group.pod_group_name == name for group in groups)
+    return count
 
 
 def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
@@ -119,7 +119,7 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
     if not context.are_all_read("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         return
     classes = {c.metadata.name for c in context.list_all(DeviceClass)}
-    devices = any(s.spec.devices for s in context.cluster.resource_slices)
+    has_devices = any(s.spec.devices for s in context.cluster.resource_slices)
     claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.list_all(ResourceClaim)}
     templates = {
         (c.metadata.namespace or "default", c.metadata.name): c.spec.spec
@@ -136,10 +136,8 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
             if claim is None:
                 yield workload.problem(path, f'there is no {kind} "{name}" in namespace {workload.namespace}')
                 continue
-            problems = [
-                f"{kind} {name}: {problem}" for problem in _iter_claim_problems(claim.devices, classes, devices)
-            ]
-            yield from (workload.problem(path, problem) for problem in problems)
+            problems = list(_iter_claim_problems(claim.devices, classes, has_devices=has_devices))
+            yield from (workload.problem(path, f"{kind} {name}: {problem}") for problem in problems)
             if not problems:
                 valid_claims[reference.name] = claim
         all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
@@ -160,7 +158,7 @@ DRA_NO_DEVICE = Rule(
 )
 
 
-def _iter_claim_problems(claim: DeviceClaim, classes: set[str], has_devices: bool) -> Iterator[str]:
+def _iter_claim_problems(claim: DeviceClaim, classes: set[str], *, has_devices: bool) -> Iterator[str]:
     """Yield what is wrong with each request of a claim: no such DeviceClass, or no devices at all."""
     for request in claim.requests:
         if request.exactly:

@@ -13,7 +13,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, HOOKS, LIMITS, NOT_GIVEN, Cluster
 from kschedctl.replay.unknown import CREATION, VERDICT
-from kschedctl.reports.unknown import UnknownKind, reasons
+from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted
 
 WEBHOOK_KIND, POLICY_KIND = "AdmissionWebhook", "AdmissionPolicy"
@@ -90,7 +90,7 @@ def describe_unreplayed_limits(
         if (limits := list(_describe_limits(cluster, name, replayed.get(name))))
     }
     unread = list(_iter_unread(cluster, sorted_namespaces))
-    clauses = [*_describe_namespaces(limits_by_namespace), *([reasons(unread)] if unread else [])]
+    clauses = [*_describe_namespaces(limits_by_namespace), *([describe_unread(unread)] if unread else [])]
     return (f"{NOT_REPLAYED_TEXT}: {'; '.join(clauses)}",) if clauses else ()
 
 

@@ -15,7 +15,15 @@ from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.edits import change_pods, is_recreated_elsewhere
 from kschedctl.reports import scenario as parts
-from kschedctl.reports.scenario import Apply, Configure, InstanceTypes, Part, Scenario, Step, scenario_schema
+from kschedctl.reports.scenario import (
+    ApplyManifests,
+    Configure,
+    InstanceTypes,
+    Part,
+    Scenario,
+    Step,
+    build_scenario_schema,
+)
 
 FileReader = Callable[[str], Iterable[JsonObject]]
 """A function that reads the documents of a file that a scenario names."""
@@ -88,7 +96,7 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes longer to load than most answers
     from jsonschema.exceptions import best_match  # noqa: PLC0415
 
-    error = best_match(Draft202012Validator(scenario_schema()).iter_errors(document))
+    error = best_match(Draft202012Validator(build_scenario_schema()).iter_errors(document))
     if error is not None:
         path = list(error.absolute_path)
         raise InputError(_locate_message(_describe_schema_error(error, len(path) == 2), path, document), where=where)
@@ -138,7 +146,7 @@ def read_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[st
     for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):
         file_names = [part.file] if isinstance(part, Configure) and part.file else []
         try:
-            for file in part.files if isinstance(part, Apply | InstanceTypes) else file_names:
+            for file in part.files if isinstance(part, ApplyManifests | InstanceTypes) else file_names:
                 files[file] = list(read(file))
         except KschedctlError as error:
             raise locate_step_error(error, number, name, where) from None

@@ -38,7 +38,7 @@ def uncordon(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepR
     return StepResult(node_edits.uncordon(cluster, find_step_nodes(cluster, part)))
 
 
-def label(part: parts.Label, cluster: Cluster, read: FileReader) -> StepResult:
+def label(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Set and remove labels of the nodes. Raises UsageError for an invalid label."""
     for key, value in part.labels.items():
         if validate_requirement(key, EQUALS, (value or "",)):
@@ -159,7 +159,7 @@ def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> S
     return _remove_nodes(cluster, find_step_nodes(cluster, part))
 
 
-def fail(part: parts.Lost, cluster: Cluster, read: FileReader) -> StepResult:
+def fail(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Remove the nodes of a zone, a pool or a selection, as if they failed. Raises UsageError."""
     names: list[str] = []
     for wanted, group_kind, get_group in ((part.zone, "zone", node_edits.get_zone), (part.pool, "pool", find_pool)):
@@ -223,5 +223,5 @@ def launch(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> Ste
     for pod in launched.daemons:
         edit.change_pod(pod, pod)
     edit.notes += [f"{pool} launches {counted(len(nodes), 'node')}" for pool, nodes in sorted(launched.nodes.items())]
-    edit.notes += [f"{pod}: {reason}" for pod, reason in sorted(launched.refused.items())[: parts.MOST_REFUSED]]
+    edit.notes += [f"{pod}: {reason}" for pod, reason in sorted(launched.refused.items())[: parts.EXPLAINED_UNPLACED]]
     return edit

@@ -20,7 +20,7 @@ from kschedctl.replay.scenarios.scenario import FileReader, StepResult
 from kschedctl.reports import scenario as parts
 
 
-def scale(part: parts.Scale, cluster: Cluster, read: FileReader) -> StepResult:
+def scale(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
     """Scale a workload. New pods are like the existing ones; a StatefulSet removes the highest ordinals first.
 
     Raises UsageError.
@@ -42,7 +42,7 @@ def scale(part: parts.Scale, cluster: Cluster, read: FileReader) -> StepResult:
     return edit
 
 
-def _generate_name(part: parts.Scale, number: int) -> str:
+def _generate_name(part: parts.ScaleWorkload, number: int) -> str:
     """Return the name of an additional pod."""
     return f"{part.name}-{number}" if part.kind == "StatefulSet" else f"{part.name}-more-{number}"
 
@@ -92,7 +92,7 @@ def configure(part: parts.Configure, cluster: Cluster, read: FileReader) -> Step
     return StepResult(replace(cluster, configuration=documents[0]))
 
 
-def iter_manifests(part: parts.Apply, read: FileReader) -> Iterator[tuple[str, JsonObject]]:
+def iter_manifests(part: parts.ApplyManifests, read: FileReader) -> Iterator[tuple[str, JsonObject]]:
     """Yield the manifests of an apply step with their places; Lists are flattened."""
     for name in part.files:
         for number, document in enumerate(read(name), 1):

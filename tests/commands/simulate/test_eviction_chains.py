@@ -199,7 +199,7 @@ def test_two_of_three_equals() -> None:
     objects = [node("n1", cpu="6"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
     (fix,) = another_class(*objects, pod("waiting", cpu="4")).remedies
     assert fix.chain is not None
-    (named,) = fix.chain.named(fix.victims)
+    (named,) = fix.chain.name_victims(fix.victims)
     assert (named[:5], sorted(named[5:].split(", "))) == ("2 of ", ["d/a", "d/b", "d/c"])
 
 

@@ -17,7 +17,7 @@ from kschedctl.errors import InputError, KschedctlError
 from kschedctl.replay.parallel import Workers
 from kschedctl.replay.scenarios.scenario import load_scenario
 from kschedctl.reports.placements import Spread
-from kschedctl.reports.scenario import scenario_schema
+from kschedctl.reports.scenario import build_scenario_schema
 
 PIN = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
 PINNED = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": PIN}}
@@ -311,7 +311,7 @@ def test_a_document_of_another_kind() -> None:
 
 
 def test_the_schema_is_one_of_its_dialect() -> None:
-    jsonschema.Draft202012Validator.check_schema(scenario_schema())
+    jsonschema.Draft202012Validator.check_schema(build_scenario_schema())
 
 
 def test_the_report_follows_its_schema() -> None:

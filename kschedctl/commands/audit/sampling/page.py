@@ -27,7 +27,7 @@ from kschedctl.render.page import (
 from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.render.sections import build_left_out_lines
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.unknown import doubt
+from kschedctl.reports.unknown import describe_doubt
 
 OF_1_13, ALL_BELOW = 50, 100
 """The percentage that was the default before it adapted; from how many nodes on there is one at all."""
@@ -45,7 +45,7 @@ def sampling_page(report: SamplingCosts, style: Style) -> Page:
     parts: list[Block] = [paragraph(Marked(report.headline, VERDICTS[verdict]))]
     parts += build_not_created_section(report.not_created, style) if report.not_created else ()
     if report.undecided:
-        parts.append(paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", ")))
+        parts.append(paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", ")))
     parts += build_left_out_lines(report.not_replayed, ())
     for profile in report.profiles:
         blocks = (_setting(profile.setting), *_profile(profile, ASKED[report.asked]))

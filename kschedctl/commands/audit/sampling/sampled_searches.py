@@ -30,7 +30,7 @@ from kschedctl.replay.unknown import (
     summarize_unknowns,
     unknown_fields,
 )
-from kschedctl.reports.not_created import refused
+from kschedctl.reports.not_created import describe_not_created
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
 from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, SearchTerms, adaptive_percentage
 from kschedctl.scheduler.engine.start_indexes.searches import EveryStart, Searches
@@ -242,7 +242,7 @@ def costs_of_named(
     report = sampling_costs(scheduler, kinds, NAMED, limits=limits, progress=progress)
     if not lacking:
         return report
-    headline = report.headline if kinds else f"Not created: {refused(lacking)}"
+    headline = report.headline if kinds else f"Not created: {describe_not_created(lacking)}"
     return replace(report, headline=headline, not_created=lacking)
 
 
