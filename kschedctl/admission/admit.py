@@ -39,7 +39,7 @@ from kschedctl.api.validation import around_pods, manifests, unknown_fields
 from kschedctl.cluster import Cluster, without_nulls
 from kschedctl.errors import InputError
 from kschedctl.reports.admission import Admission, OtherOutcome
-from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 Plugin = Callable[[AdmissionRequest], None]
@@ -231,7 +231,7 @@ def _find_errors(request: AdmissionRequest) -> Sequence[object]:
     document = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
         struct = convert_builtins(document, manifests.KINDS[kind])
-        options = validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
+        options = build_validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
         return [
             *manifests.validate_manifest(kind, struct, options),
             *(validate_unscheduled_fields(request) if request.is_pod else ()),

@@ -45,7 +45,7 @@ TABLE = (
         HelpHeading.WHAT_IF,
         3,
         schemas={"drain": "commands.drain.report:Drain"},
-        pages={"Drain": "commands.drain.page:drain_page"},
+        pages={"Drain": "commands.drain.page:build_page"},
     ),
     CommandEntry(
         "consolidate",
@@ -53,7 +53,7 @@ TABLE = (
         HelpHeading.AUTOSCALERS,
         4,
         schemas={"consolidation": "commands.consolidate.report:NodeConsolidation"},
-        pages={"Consolidation": "commands.consolidate.page:consolidation_page"},
+        pages={"Consolidation": "commands.consolidate.page:build_page"},
     ),
     CommandEntry(
         "topology",
@@ -108,7 +108,7 @@ TABLE = (
         6,
         exit_codes=f"Exit codes: 0 quiet in the end, 1 loops, or would do harm, {FAILURES}, 5 undecided.",
         schemas={"rebalancing": "commands.rebalance.report:Rebalancing"},
-        pages={"Rebalancing": "commands.rebalance.page:rebalancing_page"},
+        pages={"Rebalancing": "commands.rebalance.page:build_page"},
     ),
     CommandEntry(
         "remedies",
@@ -131,7 +131,7 @@ TABLE = (
         HelpHeading.WHAT_IF,
         4,
         schemas={"failures": "commands.failures.report:Failures"},
-        pages={"Failures": "commands.failures.page:failures_page"},
+        pages={"Failures": "commands.failures.page:build_page"},
     ),
     CommandEntry(
         "size",
@@ -214,7 +214,7 @@ TABLE = (
         HelpHeading.WHAT_IF,
         2,
         schemas={"capacity": "commands.capacity.report:Capacity"},
-        pages={"Capacity": "commands.capacity.page:capacity_page"},
+        pages={"Capacity": "commands.capacity.page:build_page"},
     ),
     CommandEntry("demo", "A short tour of the embedded demo cluster.", HelpHeading.OTHER, 2),
     CommandEntry(
@@ -320,18 +320,18 @@ TABLE = (
             "pending-pods": "commands.explain.pending_report:PendingPods",
         },
         pages={
-            "Explanation": "commands.explain.page:explanation_page",
-            "Explanations": "commands.explain.page:explanations_page",
-            "PendingPods": "commands.explain.pending_page:pending_page",
+            "Explanation": "commands.explain.page:build_explanation_page",
+            "Explanations": "commands.explain.page:build_explanations_page",
+            "PendingPods": "commands.explain.pending_page:build_pending_page",
         },
         html_widgets={
-            "Explanation": "commands.explain.html_widgets:explanation_widgets",
-            "Explanations": "commands.explain.html_widgets:explanations_widgets",
-            "PendingPods": "commands.explain.html_widgets:pending_widgets",
+            "Explanation": "commands.explain.html_widgets:build_explanation_widgets",
+            "Explanations": "commands.explain.html_widgets:build_explanations_widgets",
+            "PendingPods": "commands.explain.html_widgets:build_pending_widgets",
         },
         compact_forms={
-            "Explanation": "commands.explain.compact:compact",
-            "Explanations": "commands.explain.compact:compact",
+            "Explanation": "commands.explain.compact:to_compact",
+            "Explanations": "commands.explain.compact:to_compact",
         },
     ),
     CommandEntry(

@@ -30,7 +30,7 @@ from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.workloads import identity
 from kschedctl.cluster import Cluster, describe, without_nulls
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 
@@ -127,7 +127,7 @@ def find_errors_without_pods(manifest: JsonObject, obj: Struct) -> list[Denial]:
 
 def _build_options(cluster: Cluster) -> ValidationOptions:
     """Return the validation options of the cluster's version and feature gates."""
-    return validation_options(FeatureGates(cluster.kube_version, cluster.feature_gates))
+    return build_validation_options(FeatureGates(cluster.kube_version, cluster.feature_gates))
 
 
 def _deny_missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:

@@ -35,7 +35,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
     loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     loop.fill()
     gated = _report_gated(loop)
-    records = list(loop.closed_loop() if closed_loop else loop.open_loop())
+    records = list(loop.run_closed_loop() if closed_loop else loop.run_open_loop())
     key, basis = _key_getter(loop), build_cluster_basis(find_simulation_unknowns(loop.pods), scheduler)
     return reports.QueueRun(
         cycles=tuple(_report_cycle(loop, record) for record in records),
@@ -57,7 +57,7 @@ def _report_gated(loop: QueueReplay) -> dict[str, reports.GatedPod]:
     gated_pods = {}
     for pod, _ in loop.queue:
         if pod.gated:
-            _, status = loop.plugins.gate(pod)
+            _, status = loop.plugins.run_pre_enqueue(pod)
             report = reports.GatedPod(pod.gating_plugin, status.code, status.reasons)
             gated_pods[loop.view.pods.objects[pod.position].key] = report
     return gated_pods

@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExte
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.engine.unsure_nominations import COUNTED
 from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
-from kschedctl.scheduler.event_handling.registrations import REFUSING_POINTS, Registrations, union_of_actions
+from kschedctl.scheduler.event_handling.registrations import REJECTING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
 from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_not_asked, find_unknowns
@@ -119,7 +119,7 @@ class Framework:
     @property
     def refusing_plugins(self) -> tuple[Plugin, ...]:
         """The plugins that can refuse a pod, each once."""
-        return tuple({plugin.name: plugin for point in REFUSING_POINTS for plugin in self.plugins_at(point)}.values())
+        return tuple({plugin.name: plugin for point in REJECTING_POINTS for plugin in self.plugins_at(point)}.values())
 
 
 class Scheduler:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from kschedctl.cli.option_groups.drawn import Drawn
-from kschedctl.commands.failures.page import failures_page
+from kschedctl.commands.failures.page import build_page
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
 from kschedctl.render import markdown
@@ -228,5 +228,5 @@ def test_ticks_are_round_numbers_around_the_values(values: list[float], expected
 def test_losses_that_cost_the_same_are_drawn_only_when_asked_for(unplaced: Sequence[int], drawn_unasked: bool) -> None:
     losses = tuple(Failure(f"zone-{i}", (f"n{i}",), 4, number, 0, 0) for i, number in enumerate(unplaced))
     report = Failures("zone", 2, False, 0, losses)
-    assert bool(find_plots(failures_page(report, Style()))) is drawn_unasked
-    assert find_plots(failures_page(report, Style(plots=True)))
+    assert bool(find_plots(build_page(report, Style()))) is drawn_unasked
+    assert find_plots(build_page(report, Style(plots=True)))

@@ -14,7 +14,7 @@ from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import get_cluster_time, load_cluster, with_context_namespace
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.watching import followed
+from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def browse(*, source: Source, scope: Scope) -> int:
 
 
 def _sessions(source: Source, scope: Scope) -> Iterator[BrowseSession]:
-    return (_session(cluster, source, scope) for cluster in followed(source, scope.namespace))
+    return (_session(cluster, source, scope) for cluster in follow_cluster(source, scope.namespace))
 
 
 def _session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSession:

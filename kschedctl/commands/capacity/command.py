@@ -1,4 +1,4 @@
-"""``kschedctl capacity``: how many more of these pods fit?"""
+"""The command ``kschedctl capacity``."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.commands.capacity.report import Capacity, ShapeCapacity
-from kschedctl.commands.explain.page import eliminations_section
+from kschedctl.commands.explain.page import build_eliminations
 from kschedctl.render.page import (
     Block,
     Marked,
@@ -32,14 +32,14 @@ from kschedctl.text.counts import counted, first_few
 NODES_SHOWN = 10
 
 
-def capacity_page(report: Capacity, style: Style) -> Page:
-    """One part for each shape; those after the first begin with a heading."""
+def build_page(report: Capacity, style: Style) -> Page:
+    """Build one part for each shape. Those after the first begin with a heading."""
     shapes: list[Block] = []
     for shape in report.shapes:
         shapes += (
-            build_subsection(shape.shape, _shape(shape, style, named=False))
+            build_subsection(shape.shape, _build_shape(shape, style, named=False))
             if shapes
-            else _shape(shape, style, named=True)
+            else _build_shape(shape, style, named=True)
         )
     only = paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", "))
     return (
@@ -51,7 +51,7 @@ def capacity_page(report: Capacity, style: Style) -> Page:
     )
 
 
-def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
+def _build_shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     name, fit, where = shape.first_line()
     headline = paragraph(
         *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.most else Tone.BAD), where
@@ -67,31 +67,31 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
         *(ends if shape.ends_first else ()),
         *stops,
         *((paragraph(evicted),) if shape.evicts else ()),
-        *eliminations_section(shape.eliminations, style),
-        *_where(shape, style),
+        *build_eliminations(shape.eliminations, style),
+        *_build_locations(shape, style),
         *build_headroom_section(shape.headroom, "where it may go" if shape.eliminations else "on a node"),
     )
 
 
-def _where(shape: ShapeCapacity, style: Style) -> Page:
+def _build_locations(shape: ShapeCapacity, style: Style) -> Page:
     if not shape.nodes:
         return ()
     tables = [
         block
         for key, values in shape.domains.items()
-        for block in _counts(key.rpartition("/")[2], [*values.items()], style, limit=None)
+        for block in _build_counts(key.rpartition("/")[2], [*values.items()], style, limit=None)
     ]
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
-    return section("Where", *tables, *_counts("node", nodes, style, limit=NODES_SHOWN), *_room_plots(shape))
+    return section("Where", *tables, *_build_counts("node", nodes, style, limit=NODES_SHOWN), *_iter_plots(shape))
 
 
-def _counts(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
+def _build_counts(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
     columns = (Column(place, keep=True), *number_columns("pods"))
     return build_table(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)
 
 
-def _room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
-    """How room runs out as pods of a shape come, and where they find it."""
+def _iter_plots(shape: ShapeCapacity) -> Iterator[Plot]:
+    """Yield plots of how room runs out as pods arrive, and of where they find it."""
     if len(shape.curve) > 1:
         points = tuple((float(room_left.pods), float(room_left.nodes)) for room_left in shape.curve)
         title = f"Nodes that take one more {shape.shape}"

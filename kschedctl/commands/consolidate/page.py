@@ -1,4 +1,4 @@
-"""The page of Consolidation: which nodes could go in which order, and what keeps the others."""
+"""The page of a Consolidation: which nodes could go in which order, and what keeps the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
 
-def consolidation_page(report: NodeConsolidation, style: Style) -> Page:
+def build_page(report: NodeConsolidation, style: Style) -> Page:
     """All sections that have something to say."""
     first, *autoscaler = report.first_line()
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.removable else Tone.PLAIN
@@ -22,7 +22,7 @@ def consolidation_page(report: NodeConsolidation, style: Style) -> Page:
         paragraph(Marked(first, tone)),
         *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *_going(report, style),
+        *_list_removable(report, style),
         *build_struct_table(report.staying, style, title="Have to stay", full=False),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(report.requested, style, title="Requested of the workers"),
@@ -32,11 +32,13 @@ def consolidation_page(report: NodeConsolidation, style: Style) -> Page:
     )
 
 
-def _going(report: NodeConsolidation, style: Style) -> Page:
+def _list_removable(report: NodeConsolidation, style: Style) -> Page:
     title = "Could go, in this order"
-    return build_struct_table(report.removable, style, {"node": _replayed}, numbered="step", title=title, full=False)
+    return build_struct_table(
+        report.removable, style, {"node": _mark_replayed}, numbered="step", title=title, full=False
+    )
 
 
-def _replayed(node: RemovableNode) -> Marked:
-    """A node whose drain was replayed on top of those before it."""
+def _mark_replayed(node: RemovableNode) -> Marked:
+    """Mark a node whose drain was replayed after those before it."""
     return Marked(f"✓ {node.node}", Tone.GOOD)

@@ -1,4 +1,4 @@
-"""``kschedctl drain``: where would the pods of these nodes go?"""
+"""The command ``kschedctl drain``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def drain(
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
-    words = _names(nodes or [])
+    words = _strip_kind(nodes or [])
     options = run.options()
 
     def ask(asked: LoadedSource, workers: Workers, progress: Progress) -> Drain:
@@ -62,6 +62,6 @@ def drain(
         )
 
 
-def _names(words: list[str]) -> list[str]:
-    """Without the kind in front, as in: drain node n1."""
+def _strip_kind(words: list[str]) -> list[str]:
+    """Return the names without the kind in front, as in ``drain node n1``."""
     return words[1:] if len(words) > 1 and parse_kind(words[0]) == "Node" else words

@@ -1,4 +1,4 @@
-"""The page of a drain."""
+"""The page of a Drain."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from kschedctl.render.tables import ROWS_SHOWN, build_struct_table
 from kschedctl.reports.columns import Tone
 
 
-def drain_page(report: Drain, style: Style) -> Page:
+def build_page(report: Drain, style: Style) -> Page:
     """All sections that have something to say."""
     return (
         *build_interruption(report.interrupted),
-        _verdict(report),
+        _build_verdict(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_lost(report.lost, style),
-        *_returned(report.returned, style),
+        *_list_lost(report.lost, style),
+        *_list_returned(report.returned, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
         *build_unplaced_section(report.unplaced, style),
@@ -43,7 +43,7 @@ def drain_page(report: Drain, style: Style) -> Page:
     )
 
 
-def _verdict(report: Drain) -> Paragraph:
+def _build_verdict(report: Drain) -> Paragraph:
     verdict, nodes, sentence = report.first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
@@ -51,15 +51,15 @@ def _verdict(report: Drain) -> Paragraph:
     return paragraph(Marked(verdict, tone), Marked(nodes, Tone.STRONG), sentence)
 
 
-def _lost(lost: tuple[str, ...], style: Style) -> Page:
-    return _named("Lost: no controller makes them again, and kubectl evicts them with --force only", lost, style)
+def _list_lost(lost: tuple[str, ...], style: Style) -> Page:
+    return _list_pods("Lost: no controller makes them again, and kubectl evicts them with --force only", lost, style)
 
 
-def _returned(returned: tuple[str, ...], style: Style) -> Page:
-    return _named("Come back to the nodes, as they tolerate that these are cordoned", returned, style)
+def _list_returned(returned: tuple[str, ...], style: Style) -> Page:
+    return _list_pods("Come back to the nodes, as they tolerate that these are cordoned", returned, style)
 
 
-def _named(title: str, pods: tuple[str, ...], style: Style) -> Page:
+def _list_pods(title: str, pods: tuple[str, ...], style: Style) -> Page:
     if not pods:
         return ()
     shown, note = limit_rows_by_style(pods, style, ROWS_SHOWN)

@@ -34,8 +34,8 @@ from kschedctl.cli.source import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.named_elsewhere import (
+    expand_pod_groups,
     find_new_resources,
-    pods_of_groups,
     report_named_elsewhere,
     report_new_resources,
 )
@@ -43,7 +43,7 @@ from kschedctl.commands.explain.pending_pods import add_growth, report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
 from kschedctl.commands.explain.supposed_options import Supposed
-from kschedctl.commands.explain.watching import watched
+from kschedctl.commands.explain.watching import watch_cluster
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -120,7 +120,9 @@ def explain(
 
         if watch:
             name = view.output.name
-            return watched(source, scope, name, lambda cluster: build_answer(Inquiry(cluster)), question.live_kinds)
+            return watch_cluster(
+                source, scope, name, lambda cluster: build_answer(Inquiry(cluster)), question.live_kinds
+            )
         pods_alone = name_only_pods(question.pods)
         return build_answer(read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=question.live_kinds))
 
@@ -160,7 +162,7 @@ class _Question(msgspec.Struct, frozen=True):
         inquiry = inquiry.with_scheduler_name(self.scope.scheduler_name)
 
         if self.pods:
-            words = pods_of_groups(inquiry, self.pods, self.scope, self.source)
+            words = expand_pod_groups(inquiry, self.pods, self.scope, self.source)
             if waiting_elsewhere := report_named_elsewhere(inquiry, words, self.scope, self.source, now):
                 return waiting_elsewhere
             return self._explain_all(subjects.find_named_targets(inquiry, words, self.scope, self.source), inquiry)
@@ -184,7 +186,7 @@ class _Question(msgspec.Struct, frozen=True):
         reports = []
         for target in targets:
             report = one_pod.explain_with_fixes(
-                self.supposed.of(target),
+                self.supposed.apply_to(target),
                 self.autoscalers.find_new_node,
                 self.autoscalers.find_fixes,
                 remedies=self.remedies,

@@ -66,7 +66,7 @@ def describe_cause(cause: Cause, nodes: int) -> str:
     >>> describe_cause(Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
     'all 9 eligible nodes, closest w4: cpu: 6 requested, 2 free of 8'
     """
-    place, evidence = cause.place(nodes), cause.evidence(nodes)
+    place, evidence = cause.describe_nodes(nodes), cause.describe_closest(nodes)
     if cause.within == cause.nodes == 1 and place:
         return f"{cause.nearest}, {place}: {cause.fact}" if cause.fact else f"{cause.nearest}, {place}"
     return ", ".join(filter(None, (place, evidence)))

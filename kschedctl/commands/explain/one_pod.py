@@ -99,9 +99,9 @@ def explain_with_fixes(
     report = explain_target(target)
 
     if report.verdict == "Schedulable":
-        from kschedctl.commands.explain.waiting import with_audited_retries  # noqa: PLC0415 - only for pods that fit
+        from kschedctl.commands.explain.waiting import correct_retry_advice  # noqa: PLC0415 - only for pods that fit
 
-        report = with_audited_retries(report, target.scheduler, now)
+        report = correct_retry_advice(report, target.scheduler, now)
     if report.verdict == UNSCHEDULABLE:
         report = replace(report, new_node=find_new_node(target))
     if not remedies:

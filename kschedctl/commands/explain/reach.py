@@ -23,7 +23,7 @@ from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
-from kschedctl.scheduler.registry.facts import AnyFact, as_fact
+from kschedctl.scheduler.registry.facts import AnyFact, to_fact
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
@@ -75,7 +75,7 @@ def _find_unexamined(cycle: Cycle) -> Iterator[Obstacle]:
 
     def fact(row: int) -> AnyFact | None:
         if result is not None:
-            return as_fact(result.fact)
+            return to_fact(result.fact)
         facts = (_find_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
         return next((fact for fact in facts if fact), None)
 
@@ -88,7 +88,7 @@ def _find_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
     """Find the fact of a Filter plugin about the node in the row."""
     verdict = cycle.filter.verdicts.get(plugin)
     rejections = verdict.rejections if verdict else ()
-    return next((as_fact(r.fact(row)) for r in rejections if r.mask[row] and r.fact), None)
+    return next((to_fact(r.fact(row)) for r in rejections if r.mask[row] and r.fact), None)
 
 
 def _find_filtered(cycle: Cycle) -> Iterator[Obstacle]:
@@ -148,7 +148,7 @@ def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools
 
 def _convert_facts(fact: Callable[[int], Fact | str | None] | None) -> FindFact | None:
     """Convert a plugin's function for facts into one that returns facts of known types."""
-    return None if fact is None else lambda row: as_fact(fact(row))
+    return None if fact is None else lambda row: to_fact(fact(row))
 
 
 def _find_levels(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:

@@ -1,6 +1,7 @@
-"""The answer to "why is this pod Pending?" as a document: apiVersion kschedctl.dev/v1, kind Explanation.
+"""The answer to "why is this pod Pending?" as a document: apiVersion kschedctl.dev/v1, kinds Explanation and
+Explanations.
 
-``kschedctl schema explanation`` prints the JSON Schema.
+`kschedctl schema explanation` prints the JSON Schema.
 """
 
 from __future__ import annotations
@@ -38,111 +39,129 @@ from kschedctl.text.counts import counted
 
 
 class PreFilterReport(Document, frozen=True):
+    """A PreFilter plugin's answer."""
+
     code: str
     reasons: tuple[str, ...] = ()
     node_names: tuple[str, ...] | None = None
+    """The nodes that the plugin leaves; None if it leaves all."""
 
 
 class PostFilterReport(Document, frozen=True):
-    """What the PostFilter plugins answer together, in the name of one of them, and the node that they nominate."""
+    """The answer of the PostFilter plugins together, under the name of one of them."""
 
     status: FirstFailReport
     nominated: str = ""
+    """The node that they nominate."""
 
 
 class NearestMiss(Document, frozen=True):
-    """The node that lacks least of what a reason is about; ``fact`` puts the ``fact_data`` into words."""
+    """The node that is closest to satisfying a reason."""
 
     node: str
     fact: str
+    """The figures on that node, in words."""
     fact_data: AnyFact | None = None
+    """The figures as data."""
 
 
 class Elimination(Document, frozen=True):
-    """All nodes that the scheduler reports for one reason. ``only`` counts those that nothing else refuses.
-
-    ``plugin`` is empty for nodes that it did not look at.
-    """
+    """All nodes that the scheduler rejects for one reason."""
 
     plugin: str
+    """The plugin that rejects them; empty for nodes that the scheduler did not look at."""
     reason: str
     nodes: int
+    """The number of nodes."""
     only: int
+    """The number of nodes that nothing else rejects."""
     nearest: NearestMiss | None = None
 
     @property
     def shortened(self) -> ShortCause:
+        """The elimination as it appears in a summary."""
         closest = self.nearest or NearestMiss("", "")
         return ShortCause(self.reason, self.nodes, self.plugin, closest=closest.node, fact=closest.fact)
 
 
 class Refusal(Document, frozen=True):
-    """One plugin's reason against one node, and the fact behind it, in words and as data."""
+    """One plugin's reason against one node."""
 
     plugin: str
     reason: str
     fact: str = ""
+    """The figures behind the reason, in words."""
     fact_data: AnyFact | None = None
+    """The figures as data."""
 
 
 class NodeReport(Document, frozen=True):
-    """One node: feasible, or refused; the first of the ``refusals`` is what the scheduler reports."""
+    """One node, feasible or rejected."""
 
     name: str
     zone: str
     pool: str
     feasible: bool
     refusals: tuple[Refusal, ...] = ()
+    """Everything that rejects the node; the scheduler reports the first."""
     total: int | None = None
+    """The total score of a feasible node."""
 
 
 class NodeGroup(Document, frozen=True):
-    """Nodes that are refused for the same reasons, and the node ``pools`` that they are of.
-
-    ``such_as``: two of them, closest to fitting first; the ``refusals`` are those of that one.
-    """
+    """Nodes that are rejected for the same reasons."""
 
     nodes: int
+    """The number of nodes."""
     pools: tuple[str, ...]
+    """The node pools that contain them."""
     such_as: tuple[str, ...]
+    """Two of the nodes, closest to fitting first."""
     refusals: tuple[Refusal, ...]
+    """What rejects the first of these."""
 
     @property
     def shortened(self) -> ShortNodes:
+        """The group as it appears in a summary."""
         facts = (f"{refusal.plugin}: {refusal.fact or refusal.reason}" for refusal in self.refusals[:4])
         return ShortNodes(self.nodes, self.pools[:3], self.such_as[0], tuple(facts))
 
 
 class Cause(Document, frozen=True):
-    """What keeps the pod from the nodes within its reach: those that its own constraints, its volumes and its devices
-    leave, and of these those that no taint or cordon keeps it from, where there are such.
+    """A reason that keeps the pod from the nodes within its reach.
 
-    ``nodes``: how many of the ``within`` eligible nodes it stands against; where none is, ``within`` is 0 and all
-    nodes count. ``nearest``: the one of them that lacks least, and the ``fact`` there, in words and as data. ``plugin``
-    and ``reason`` are kube-scheduler's. ``conflict``: what the pod demands that excludes another of its demands.
+    Within reach are the nodes that the pod's own constraints, its volumes and its devices leave. Of these, only the
+    nodes that no taint or cordon excludes count, if there are such.
     """
 
     plugin: str
     reason: str
     nodes: int
+    """The number of eligible nodes to which the reason applies."""
     within: int
+    """The number of eligible nodes; 0 if none is eligible, so that all nodes count."""
     nearest: str = ""
+    """The closest of these nodes."""
     fact: str = ""
+    """The figures on the closest node, in words."""
     fact_data: AnyFact | None = None
+    """The figures as data."""
     conflict: str = ""
+    """The demand of the pod that excludes another of its demands."""
 
     @property
     def shortened(self) -> ShortCause:
+        """The cause as it appears in a summary."""
         return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact, self.conflict)
 
-    def place(self, nodes: int) -> str:
-        """Which of ``nodes`` nodes it stands against; nothing where that is no matter of nodes."""
+    def describe_nodes(self, nodes: int) -> str:
+        """Describe to which of `nodes` nodes the reason applies, or return an empty string if it is not about nodes."""
         return describe_node_share(self.nodes, self.within, nodes) if self.nearest else ""
 
-    def evidence(self, nodes: int) -> str:
-        """The node that lacks least of it, with the figures there.
+    def describe_closest(self, nodes: int) -> str:
+        """Describe the closest node, with the figures there.
 
-        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").evidence(12)
+        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").describe_closest(12)
         'closest w4: cpu: 6 requested, 2 free of 8'
         """
         if not self.nearest:
@@ -153,51 +172,52 @@ class Cause(Document, frozen=True):
 
 
 class Advice(Document, frozen=True):
-    """What to look at next, in a sentence. ``kind``: what it is about, in a word; ``node``: the one that it names."""
+    """What to look at next."""
 
     kind: str
+    """The subject in one word."""
     text: str
+    """The advice in a sentence."""
     node: str = ""
+    """The node that the advice names."""
     claim: str = ""
     """The name of the PersistentVolumeClaim to look at, in the pod's namespace; empty if it is about no claim."""
 
 
 class VictimReport(Document, frozen=True):
-    """A pod that would have to go; ``budgets`` are the PodDisruptionBudgets that its eviction would break."""
+    """A pod that preemption would evict."""
 
     pod: str
     priority: int
     owner: str
     start_time: str | None
     budgets: tuple[str, ...] = ()
+    """The PodDisruptionBudgets that its eviction would violate."""
 
 
 class CandidateReport(Document, frozen=True):
-    """A node on which evicting the victims would make room.
-
-    ``ties``: pods of the node that are equal in priority and start, one of them a victim at least. kube-scheduler takes
-    such pods in the order of its memory, so that others of them may go.
-    """
+    """A node on which preempting the victims would make room."""
 
     victims: tuple[str, ...]
     pdb_violations: int
     details: tuple[VictimReport, ...] = ()
     ties: tuple[tuple[str, ...], ...] = ()
+    """Groups of pods with equal priority and start time, each with a victim. kube-scheduler takes such pods in the
+    order of its memory, so others of them may go.
+    """
 
 
 class VolumesReport(Document, frozen=True):
-    """What would be done for the pod's unbound volumes on a node.
-
-    ``bindings``: claim -> the PersistentVolume that it would be bound to; ``provisions``: the claims for which a volume
-    would be made.
-    """
+    """What would be done for the pod's unbound volumes on a node."""
 
     bindings: dict[str, str] = {}
+    """Claim -> the PersistentVolume that would be bound to it."""
     provisions: tuple[str, ...] = ()
+    """The claims for which a volume would be provisioned."""
 
 
 class DeviceReport(Document, frozen=True):
-    """A device that a claim would get, for one of its requests; ``consumed_capacity`` of a device that is shared."""
+    """A device that would be allocated for a request of a claim."""
 
     request: str
     driver: str
@@ -205,20 +225,22 @@ class DeviceReport(Document, frozen=True):
     device: str
     admin_access: bool = False
     consumed_capacity: dict[str, str] = {}
+    """The capacity that would be used of a shared device."""
 
 
 class NoLowerPriority(Document, frozen=True):
-    """Why no pod can be evicted: none on the nodes where evictions could make room has a lower priority.
-
-    ``priority`` is the incoming pod's, ``lowest`` and ``highest`` are those of the pods on these nodes, of which
-    ``such_as`` is the first.
-    """
+    """Why no pod can be preempted: no pod on the nodes where it could help has a lower priority."""
 
     priority: int
+    """The priority of the pending pod."""
     lowest: int
+    """The lowest priority of a pod on these nodes."""
     highest: int
+    """The highest priority of a pod on these nodes."""
     nodes: int
+    """The number of nodes where preemption could help."""
     such_as: str
+    """The first of these nodes."""
 
     @property
     def words(self) -> str:
@@ -241,33 +263,40 @@ class NoLowerPriority(Document, frozen=True):
 
 
 class PreemptionReport(Document, frozen=True):
-    """What preemption could do, by the ``plugin`` that decides whom to evict.
-
-    ``asked``: the scheduler does ask for preemption here; if not, this is what it would find.
-    ``tied`` are the nodes that all of the scheduler's criteria leave equal, ``chosen`` the first of them by name;
-    ``unhelpful``: reason -> nodes where evicting pods does not help. ``limit``: the scheduler itself stops looking
-    after so many candidates, from a random node on; here every node is tried. While preemption is under way, the pod is
-    ``nominated`` for a node on which the ``terminating`` pods make room for it.
-    """
+    """What preemption could do."""
 
     asked: bool
+    """Whether the scheduler runs preemption here. If not, this is what it would find."""
     eligible: bool
+    """Whether the pod may preempt others."""
     why: str = ""
+    """Why the pod may not preempt others, or why preemption does not help."""
     candidates: dict[str, CandidateReport] = {}
+    """Node -> the victims there."""
     tied: tuple[str, ...] = ()
+    """The nodes that all of the scheduler's criteria leave equal."""
     chosen: str | None = None
+    """The first of the tied nodes by name."""
     decided_by: str = ""
+    """The criterion that decides."""
     unhelpful: dict[str, int] = {}
+    """Reason -> the number of nodes where preemption does not help."""
     limit: int = 0
+    """The number of candidates after which the scheduler stops searching, from a random node on. Here every node is
+    tried.
+    """
     nominated: str = ""
+    """The node for which the pod is nominated while preemption is under way."""
     terminating: tuple[str, ...] = ()
+    """The pods that terminate to make room there."""
     plugin: str = "DefaultPreemption"
+    """The plugin that decides whom to preempt."""
     no_lower_priority: NoLowerPriority | None = None
     """Set if there is no candidate because of the priorities alone."""
 
     @property
     def preempting(self) -> str:
-        """``, would preempt 1 pod on n1``: that the pod will not stay without a node."""
+        """Return a clause such as ``, would preempt 1 pod on n1``, or an empty string if nothing is preempted."""
         if not self.asked or not self.chosen:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
@@ -441,7 +470,7 @@ class Explanation(_ExtenderPart, frozen=True):
     kind: str = "Explanation"
 
     def first_line(self) -> tuple[str, ...]:
-        """The pod, its verdict with what that leans on, and why."""
+        """Return the pod, its verdict with what it depends on, and why."""
         lacking = self.not_created
         if lacking is not None and not lacking.past:
             return (lacking.workload, "Not created:", lacking.headline)
@@ -458,7 +487,7 @@ class Explanation(_ExtenderPart, frozen=True):
         return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
 
     def summarized(self, summary: Summary) -> Summary:
-        """With its causes, the nodes closest to fitting, whom preemption would evict, and fixes."""
+        """Add the causes, the closest nodes, the victims of preemption, and fixes."""
         preemption = self.preemption
         chosen = preemption.chosen if preemption is not None and preemption.asked else None
         by_score = sorted(self.total, key=lambda node: (node not in self.best, -self.total[node], node))
@@ -514,24 +543,24 @@ class Explanation(_ExtenderPart, frozen=True):
 
 
 class Explanations(Report, frozen=True):
-    """Each pod by itself, in the order in which they were asked about.
-
-    ``not_replayed`` and ``unknown``: of any of them; ``is_undecided``: whether all are fine leans on what was not read.
-    """
+    """The explanations of several pods, each by itself, in the order of the question."""
 
     explanations: tuple[Explanation, ...]
     not_replayed: tuple[str, ...] = ()
+    """What could change an answer and is not replayed."""
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
+    """The kinds of objects that an answer depends on and that were not read."""
     undecided: bool = False
+    """Whether the answer that all pods are fine depends on what was not read."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanations"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many are fine."""
+        """Return the number of pods that have a node or would get one."""
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
         number = len(self.explanations)
         sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
@@ -539,7 +568,7 @@ class Explanations(Report, frozen=True):
         return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
 
     def summarized(self, summary: Summary) -> Summary:
-        """With the answer of each."""
+        """Add the answer for each pod."""
         pods = tuple(
             ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
         )

@@ -1,4 +1,4 @@
-"""``kschedctl failures``: what would no longer fit if a node, a zone or a pool were lost?"""
+"""The command ``kschedctl failures``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of Drain and Failures: whether nodes come free or can be lost, where their pods go, and who has none."""
+"""The page of Failures, and words shared with the page of Drain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORDS = {
     "returned": "come back to the nodes",
     "evicted": "make room on other nodes",
 }
-"""A number over several runs -> how it is told."""
+"""The description of each number over several runs."""
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
@@ -45,8 +45,8 @@ WORDS = {
 FAILURES_SHOWN = 20
 
 
-def failures_page(report: Failures, style: Style) -> Page:
-    """The verdict, the ranking, and the reasons of the worst."""
+def build_page(report: Failures, style: Style) -> Page:
+    """Build the page with the verdict, the ranking, and the reasons of the worst failure."""
     question, answer, sentence = report.first_line()
     unsafe = not all(failure.safe for failure in report.failures)
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD
@@ -55,9 +55,9 @@ def failures_page(report: Failures, style: Style) -> Page:
     reasons = (*refused, *build_unplaced_section(worst.reasons, style)) if worst else ()
     return (
         paragraph(Marked(question, Tone.STRONG), Marked(answer, Tone.BAD if unsafe else tone), sentence),
-        *_outside(report),
+        *_list_outside(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_ranking(report, style),
+        *_build_ranking(report, style),
         *(build_subsection(f"The worst: {worst.name}", reasons) if worst and reasons else ()),
         *(build_pods_before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}") if worst else ()),
         *(build_order_section(report.runs, worst.unplaced_over_runs, worst.in_no_order) if worst else ()),
@@ -65,7 +65,7 @@ def failures_page(report: Failures, style: Style) -> Page:
     )
 
 
-def _outside(report: Failures) -> Page:
+def _list_outside(report: Failures) -> Page:
     if not report.outside:
         return ()
     belong = "belongs" if len(report.outside) == 1 else "belong"
@@ -74,29 +74,29 @@ def _outside(report: Failures) -> Page:
     return (paragraph(word, f"{names(report.outside)}; they have no label for it, so no loss includes them"),)
 
 
-def _ranking(report: Failures, style: Style) -> Page:
-    """How many nodes a loss takes is not told where all take as many."""
+def _build_ranking(report: Failures, style: Style) -> Page:
+    """Build the table of failures. The number of nodes is left out if it is the same for all."""
     alike = len({len(failure.nodes) for failure in report.failures}) == 1
     columns = [Column(report.unit, keep=True)]
     columns += number_columns("nodes", "displaced", "not scheduled", "evicted", "lost")
-    title, row = "Worst losses first", partial(_failure, alike=alike)
+    title, row = "Worst losses first", partial(_build_row, alike=alike)
     table = build_table(report.failures, columns, row, style, title=title, limit=FAILURES_SHOWN, full=False)
-    return (*table, *_losses_plot(report, style)) if table else ()
+    return (*table, *_build_plot(report, style)) if table else ()
 
 
-def _failure(failure: Failure, alike: bool) -> Row:
-    bad = [_number(failure, "unplaced", failure.unplaced), _number(failure, "evicted", failure.evicted)]
+def _build_row(failure: Failure, alike: bool) -> Row:
+    bad = [_format_number(failure, "unplaced", failure.unplaced), _format_number(failure, "evicted", failure.evicted)]
     nodes = "" if alike else f"{len(failure.nodes):,}"
     return (failure.name, nodes, f"{failure.displaced:,}", *bad, f"{failure.lost:,}" if failure.lost else "")
 
 
-def _number(failure: Failure, name: str, number: int) -> Cell:
+def _format_number(failure: Failure, name: str, number: int) -> Cell:
     text = str(failure.over_runs[name]) if failure.over_runs else f"{number:,}"
     return Marked(text, Tone.BAD) if number else text
 
 
-def _losses_plot(report: Failures, style: Style) -> tuple[Plot, ...]:
-    """The worst losses; those that nothing comes of are not drawn, nor bars that are all alike unless asked for."""
+def _build_plot(report: Failures, style: Style) -> tuple[Plot, ...]:
+    """Build the plot of the worst failures. Equal bars are only drawn on request."""
     amounts = {
         failure.name: {"without a node": failure.unplaced, "evicted": failure.evicted, "lost for good": failure.lost}
         for failure in report.failures

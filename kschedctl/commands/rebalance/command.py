@@ -1,4 +1,4 @@
-"""``kschedctl rebalance``: what would the descheduler evict, and where would the pods go?"""
+"""The command ``kschedctl rebalance``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rebalance(
     it without a node is told, and is no step. Without --policy: one that restores taints, required node affinity and
     pod anti-affinity, and spread constraints. Plugins that are not replayed are told.
     """
-    document = _document(policy) if policy else None
+    document = _read_policy(policy) if policy else None
     cluster = load_cluster(source, live=EVICTION_KINDS)
     now = get_cluster_time(cluster, source)
     with show_progress() as progress:
@@ -53,8 +53,8 @@ def rebalance(
     return view.answer(report, choose_exit_code(good, report.interrupted, report.undecided))
 
 
-def _document(path: str) -> JsonObject:
-    """The one document of a file. Raises InputError."""
+def _read_policy(path: str) -> JsonObject:
+    """Read the only document of a file. Raises InputError."""
     documents = read_objects(path)
     if len(documents) != 1:
         raise InputError(f"{len(documents)} documents, want one DeschedulerPolicy", where=path)

@@ -15,8 +15,8 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
-from kschedctl.commands.rebalance.lingering import with_lingering
-from kschedctl.commands.rebalance.removed_pods import RemovedPods, distinct
+from kschedctl.commands.rebalance.lingering import add_stand_ins
+from kschedctl.commands.rebalance.removed_pods import RemovedPods, count_pods
 from kschedctl.commands.rebalance.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay
 from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep
 from kschedctl.descheduling.descheduler import find_unreplayed, run_round
@@ -50,12 +50,12 @@ def rebalance(
 
     Raises InputError.
     """
-    more, lingering = with_lingering(cluster, policy.grace_seconds)
+    more, lingering = add_stand_ins(cluster, policy.grace_seconds)
     scheduler = Scheduler(more)
-    replay = EvictionReplay.of(scheduler, seed, lingering)
+    replay = EvictionReplay.start(scheduler, seed, lingering)
     ended = Fork.from_cluster(cluster, scheduler.view.settings._replace(ended=True))
     rebalancing = Rebalance(
-        replay, replay.simulation.view.fork(), RemovedPods.of(ended), policy, parse_microseconds(now)
+        replay, replay.simulation.view.fork(), RemovedPods.start(ended), policy, parse_microseconds(now)
     )
     rebalancing.run(rounds, progress)
     return rebalancing.report(name, scheduler)
@@ -87,7 +87,7 @@ class Rebalance:
     def run(self, rounds: int, progress: Progress) -> None:
         """At most so many rounds. Raises InputError."""
         done = progress.begin("Rounds", rounds)
-        self.placements.add(self.replay.placement())
+        self.placements.add(self.replay.placement_hash())
         try:
             while len(self.evicted) < rounds and not (self.quiet or self.loops):
                 self._round()
@@ -97,18 +97,18 @@ class Rebalance:
 
     def _round(self) -> None:
         replay, before = self.replay, len(self.replay.played)
-        replay.begin()
+        replay.begin_round()
         removed = len(self.ended.removed)
-        seen = SeenPods(replay.simulation.view.fork(), self.now, replay.came.copy(), self.policy.nodes)
-        counter = EvictionCounter(seen, self.policy.limits, replay.carry_out)
-        of_ended = counter.for_other_pods(*self.ended.seen(self.now, self.policy.nodes, replay.round))
+        seen = SeenPods(replay.simulation.view.fork(), self.now, replay.was_moved.copy(), self.policy.nodes)
+        counter = EvictionCounter(seen, self.policy.limits, replay.evict)
+        of_ended = counter.for_other_pods(*self.ended.build_round_view(self.now, self.policy.nodes, replay.round))
         evictors = run_round(self.policy, counter, of_ended)
         if not self.evicted:
             for evictor in evictors[:1]:
                 self.kept = evictor.count_protected(seen.on_ready_nodes)
         self.refused.append(counter.denied)
-        self.ended.refused.append(of_ended.denied)
-        moved, placement = len(replay.played) - before, replay.placement()
+        self.ended.denied.append(of_ended.denied)
+        moved, placement = len(replay.played) - before, replay.placement_hash()
         self.evicted.append(moved + len(self.ended.removed) - removed)
         self.loops = bool(moved) and placement in self.placements
         self.placements.add(placement)
@@ -124,19 +124,19 @@ class Rebalance:
         missing = tuple(dict.fromkeys(find_unreplayed(self.policy, containers=NOT_RECORDED not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
         basis["undecided"] = basis["undecided"] or bool(missing)
-        held_back = [*self._held(), *self.ended.held()]
+        held_back = [*self._held(), *self.ended.iter_held()]
         return Rebalancing(
             policy=name,
             policy_ignored=self.policy.ignored,
             plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.iter_runs())),
             steps=tuple(self._steps()),
             rounds=tuple(
-                DeschedulerRound(number + 1, evicted, distinct(refused) + distinct(of_ended))
+                DeschedulerRound(number + 1, evicted, count_pods(refused) + count_pods(of_ended))
                 for number, (evicted, refused, of_ended) in enumerate(
-                    zip(self.evicted, self.refused, self.ended.refused, strict=True)
+                    zip(self.evicted, self.refused, self.ended.denied, strict=True)
                 )
             ),
-            removed=tuple(self.ended.report(self.replay.simulation.view.nodes.names)),
+            removed=tuple(self.ended.iter_reports(self.replay.simulation.view.nodes.names)),
             held=tuple(held_back),
             quiet=self.quiet,
             loops=self.loops,
@@ -177,7 +177,7 @@ class Rebalance:
         for step in self.replay.played:
             if step.round == 1 and step.source != step.target:
                 yield kubectl.render_eviction(pods[step.position])
-        yield from (kubectl.render_eviction(pod) for pod in self.ended.of_round(1))
+        yield from (kubectl.render_eviction(pod) for pod in self.ended.iter_round(1))
 
     def _held(self) -> Iterator[HeldBack]:
         """What the last round in which it was asked for was refused, by plugin and reason."""

@@ -31,8 +31,8 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.queue_plugins import Attempt, attempt, gating_plugin
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
+from kschedctl.scheduler.queueing.queue_plugins import Attempt, find_gating_plugin, try_without_post_filter
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, collect_hints, is_concerned
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -125,7 +125,7 @@ def try_once(
     if framework is None:
         raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'it asks for "{pod.spec.scheduler_name}"')
     registrations = scheduler.registrations(pod.spec.scheduler_name)
-    tried = attempt(framework, info, scheduler.view)
+    tried = try_without_post_filter(framework, info, scheduler.view)
     if tried.cycle is None:
         return RejectedPod(info, framework, registrations, tried, unknown)
     known = TriedGroups() if gangs is None else gangs
@@ -220,12 +220,12 @@ def replay_hints(
     gate, after = refused.attempt.gating_plugin, refused.queue
     events = []
     for occurrence in occurrences:
-        answers = hints(registrations, rejectors, info, occurrence, view)
+        answers = collect_hints(registrations, rejectors, info, occurrence, view)
         events.append(
             EventReport(occurrence.event.label, occurrence.event.resource, {p: str(h) for p, h in answers.items()})
         )
-        if after == UNSCHEDULABLE and hears(registrations, rejectors, info, occurrence, gate):
-            hinted = strategy(registrations, rejectors, info, occurrence, view, said=answers)
+        if after == UNSCHEDULABLE and is_concerned(registrations, rejectors, info, occurrence, gate):
+            hinted = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=answers)
             after = _choose_queue(refused, info, hinted, view)
     return tuple(events), after
 
@@ -243,5 +243,5 @@ def _choose_queue(refused: RejectedPod, info: PodInfo, hinted: QueueingStrategy,
     queue = BACKOFF if tried and hinted is QueueingStrategy.AFTER_BACKOFF else ACTIVE
     if queue == BACKOFF and not refused.registrations.gates.enabled(POP_FROM_BACKOFF_GATE):
         return queue
-    plugin, _ = gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)
+    plugin, _ = find_gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)
     return UNSCHEDULABLE if plugin else queue

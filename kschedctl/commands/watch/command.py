@@ -21,7 +21,7 @@ from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, OutputFormat, output_option
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
-from kschedctl.commands.explain.watching import followed
+from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.commands.help.command import topics
 from kschedctl.commands.watch.cluster_metrics import cluster_metrics
 from kschedctl.errors import UsageError
@@ -109,7 +109,7 @@ def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Se
         raise UsageError("only a live cluster can be watched", where="--metrics", hint="-o openmetrics prints once")
     least = seconds_of(every, "--every")
     with _until_sigterm(), MetricsServer(address) as served:
-        for cluster in followed(source, None, ALL_KINDS, every=least):
+        for cluster in follow_cluster(source, None, ALL_KINDS, every=least):
             started = time.monotonic()
             now = datetime.now(UTC).isoformat(timespec="seconds")
             served.show(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)

@@ -38,7 +38,7 @@ from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, Sets, Variants
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.reports.findings import PassedOver
 from kschedctl.reports.unknown import INSTANCE_TYPES
-from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 T = TypeVar("T")
@@ -179,7 +179,7 @@ class LintContext:
     @cached_property
     def validation_options(self) -> ValidationOptions:
         """Return the options of the API server's validation."""
-        return validation_options(self.gates)
+        return build_validation_options(self.gates)
 
     @cached_property
     def facts(self) -> ClusterFacts:

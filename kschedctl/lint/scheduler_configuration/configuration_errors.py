@@ -13,7 +13,7 @@ from kschedctl.scheduler.configuration import other_versions
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
 from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
-from kschedctl.scheduler.configuration.validation import configuration_errors
+from kschedctl.scheduler.configuration.validation import validate_configuration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import split_path
 from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins
@@ -54,7 +54,7 @@ def find_errors(document: JsonObject, gates: FeatureGates) -> list[Configuration
                 return errors
             document = reduced
             continue
-        value_errors = configuration_errors(with_document_defaults(parsed, gates), gates)
+        value_errors = validate_configuration(with_document_defaults(parsed, gates), gates)
         errors += [(parse_error_path(error), error) for error in value_errors]
         break
     return errors[:MAX_ERRORS] or list(_iter_profile_errors(document, gates))

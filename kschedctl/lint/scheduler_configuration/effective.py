@@ -20,7 +20,7 @@ from kschedctl.reports.configuration import (
     EffectiveProfile,
 )
 from kschedctl.scheduler.configuration.profile import Profile
-from kschedctl.scheduler.configuration.secrets import without_secrets
+from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
 from kschedctl.text.urls import strip_url
@@ -76,7 +76,7 @@ def _to_plain(value: object) -> object:
     if isinstance(value, GoDuration):
         return f"{value:g}s"
     if isinstance(value, Mapping):  # of a plugin that is not in-tree
-        return without_secrets(value)
+        return redact_secrets(value)
     return [_to_plain(item) for item in value] if isinstance(value, tuple) else value
 
 

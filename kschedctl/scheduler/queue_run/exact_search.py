@@ -27,7 +27,7 @@ from kschedctl.scheduler.framework import Code, PluginError
 from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
 from kschedctl.scheduler.queue_run.batching import OpportunisticBatch
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
-from kschedctl.scheduler.queueing.scheduling_loop import Failed, Hope
+from kschedctl.scheduler.queueing.scheduling_loop import Failed, PostFilterEffect
 from kschedctl.scheduler.queueing.scheduling_queue import SchedulingQueue
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.pod_info import PodInfo
@@ -90,17 +90,17 @@ class ExactSearch:
         batch.store(signature, number, hint, row, best)
         return _choice(info, row, len(rows), evaluated, batched=row == hint)
 
-    def hope(self, position: Position, framework: Framework) -> Hope:
+    def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """What could be done for a pod for which no node was found just now."""
         cycle = self._cycle
         if cycle is None or not len(self.view.nodes):
-            return Hope(Failed(Code.UNRESOLVABLE, NO_NODES))
+            return PostFilterEffect(Failed(Code.UNRESOLVABLE, NO_NODES))
         outcome = run_post_filter(cycle)
         nominated = self._nominated(outcome)
         victims = self._victims(outcome, nominated) if nominated is not None else ()
         failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), find_rejectors(cycle), nominated)
         later = bool(victims) and are_victims_evicted_asynchronously(outcome, self.pods.scheduler.gates)
-        return Hope(failure, victims, outcome.results, later)
+        return PostFilterEffect(failure, victims, outcome.results, later)
 
     def _nominated(self, outcome: PostFilterOutcome) -> Row | None:
         """The row that PostFilter nominated; NO_ROW when it took back what was promised, None when it left it."""

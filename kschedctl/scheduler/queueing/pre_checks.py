@@ -43,7 +43,7 @@ def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: F
         return admits(change.new, info, view)
     if resource == ASSIGNED_POD and action not in FREEING and not broad and not _is_being_resized(change, gates):
         spread = PodTopologySpread.name in rejectors.unschedulable and REACHES_SPREAD.at(gates.release)
-        return _may_look_at(change.new, info, view, spread)
+        return _may_depend_on(change.new, info, view, spread)
     return True
 
 
@@ -76,6 +76,7 @@ def admits(node: Node, info: PodInfo, view: Fork) -> bool:
 
 
 def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
+    """Return whether the node has room for the pod's requests and host ports."""
     row = view.nodes.index.get(node.metadata.name)
     used = (
         {name: int(view.requested[row, column]) for name, column in view.resources.items()} if row is not None else {}
@@ -88,7 +89,8 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     return not any(held.conflicts(mine) for other in infos for held in other.host_ports for mine in info.host_ports)
 
 
-def _may_look_at(pod: Pod, info: PodInfo, view: Fork, spread: bool) -> bool:
+def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spread: bool) -> bool:
+    """Return whether the answer about the waiting pod may depend on another pod."""
     metadata = pod.metadata
     if spread and metadata.namespace == info.namespace:
         return True

@@ -13,7 +13,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import SEVERAL_SCHEDULERS
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
-from kschedctl.scheduler.queueing.queue_order import in_order
+from kschedctl.scheduler.queueing.queue_order import sort_positions
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.gangs import NOT_PLACED, GangAttempt, Gangs
 from kschedctl.scheduler.simulation.outcome import (
@@ -51,7 +51,7 @@ class Attempts(PodsOnNodes):
         self.placements = Placements(view, seed, searches)
         super().__init__(scheduler, self.placements, self.placements.unheard)
         self.gangs = Gangs(self.placements, self)
-        self.failures = KnownFailures(self.placements, self.gangs, self.serving)
+        self.failures = KnownFailures(self.placements, self.gangs, self.require_framework)
         self.search = ReusedAnswers(self.placements, self.gangs, self.nominations, self.failures)
         self.preemption = preemption
         self.evicted_from: dict[Position, Row] = {}
@@ -72,7 +72,7 @@ class Attempts(PodsOnNodes):
 
     def queue(self, positions: Iterable[Position]) -> list[Position]:
         """In the order in which they are tried first."""
-        return in_order(self.scheduler, self.view, list(positions))
+        return sort_positions(self.scheduler, self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
         """One pod, with preemption; None when it fits nowhere now."""
@@ -123,8 +123,8 @@ class Attempts(PodsOnNodes):
 
     def _placed_together(self, members: Sequence[Position], queued: bool) -> GangAttempt:
         """Where the members are now, if enough of them fit. Raises PluginError."""
-        framework, key = self.serving(members[0]), self.gangs.key(members[0])
-        names = {self.serving(member).profile.scheduler_name: None for member in members}
+        framework, key = self.require_framework(members[0]), self.gangs.key(members[0])
+        names = {self.require_framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))
         preempts = self.search.preemption and self.search.preemptors.any_below(self.gangs.priority(key, members))
@@ -190,6 +190,6 @@ class Attempts(PodsOnNodes):
         """The outcome of a pod that does not get as far as a scheduling cycle."""
         info = self.incoming(position)
         if framework is None:
-            return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.serving_none(info))
-        gated = self.profiles.gated(framework, info)
+            return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.format_not_served(info))
+        gated = self.profiles.find_gate_message(framework, info)
         return Outcome(position, GATED, message=gated) if gated else None

@@ -166,7 +166,7 @@ class Placements(IncomingPods):
 
     def _local(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         requests = int(self.view.pods.distinct.demand[number])
-        key = (framework, requests, self.incoming(number) is self.view.pods.infos[number])
+        key = (framework, requests, self.find_incoming(number) is self.view.pods.infos[number])
         local = self._locals.get(key)
         if local is None or local.outdated:
             drop_oldest_if_full(self._locals, ALIKE_KEPT)

@@ -20,9 +20,9 @@ from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, may_queue
 from kschedctl.scheduler.queueing.scheduling_queue import (
-    LONGEST_UNSCHEDULABLE,
+    MAX_UNSCHEDULABLE_TIME,
     TIMEOUT,
-    Rules,
+    QueueRules,
     SchedulingQueue,
 )
 from kschedctl.scheduler.queueing.waiting_pods import PermitWaits
@@ -53,7 +53,7 @@ class QueuedPods:
         self._advice = _AdviceOfAlikes(scheduler, attempts.placements, attempts.gangs.info)
         order = QueueOrder(scheduler.queue_sort, self.view)
         members = frozenset(member for group in groups.values() for member in group)
-        rules = Rules.of(scheduler.configuration, scheduler.gates, members)
+        rules = QueueRules.from_configuration(scheduler.configuration, scheduler.gates, members)
         self.queue = SchedulingQueue(self._advice, rules, self.clock, order)
         self.gangs, self.waits = attempts.gangs.one_by_one(positions), PermitWaits(self.view)
         queued = bool(self.gangs) or scheduler.queue_sort is not None
@@ -252,7 +252,7 @@ class QueuedPods:
         """When those that have waited for long are tried, if something moved, or a gang was left alone meanwhile."""
         if not (self.queue.unschedulable or self._unjudged):
             return None
-        soon, history = self.clock.time + LONGEST_UNSCHEDULABLE, self.view.gang_history
+        soon, history = self.clock.time + MAX_UNSCHEDULABLE_TIME, self.view.gang_history
         if self._moved != self._moves():
             return soon
         returns = history.next_return() if history else None
@@ -337,7 +337,7 @@ class _AdviceOfAlikes(QueuePlugins):
 
     def _is_spared(self, number: int, event: ClusterEvent) -> bool:
         info = self._view.pods.infos[number]
-        return self._scheduler.registrations(info.spec.scheduler_name).spares(info, event, self._view)
+        return self._scheduler.registrations(info.spec.scheduler_name).skips_all(info, event, self._view)
 
     def _number(self, occurrence: Occurrence) -> int:
         self._told[id(occurrence)] = occurrence

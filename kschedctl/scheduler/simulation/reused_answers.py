@@ -25,7 +25,7 @@ from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
 from kschedctl.scheduler.queueing.nominations import Nominations
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice
-from kschedctl.scheduler.queueing.scheduling_loop import Failed, Hope
+from kschedctl.scheduler.queueing.scheduling_loop import Failed, PostFilterEffect
 from kschedctl.scheduler.queueing.waiting_pods import PREEMPTION_LOOP
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.gangs import Gangs
@@ -186,7 +186,7 @@ class ReusedAnswers:
         self._known = position not in self.members and self.failures.known(position)
         return None if self._known else self.placements.choose(framework, position)
 
-    def hope(self, position: Position, framework: Framework) -> Hope:
+    def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """What could be done for a pod for which no node was found just now. Raises PluginError."""
         in_gang = position in self.members
         rejectors = self.failures.rejectors(position) if in_gang else None
@@ -202,16 +202,16 @@ class ReusedAnswers:
         if candidate is not None and outcome is not None:
             failure = Failed(Code.UNSCHEDULABLE, "", self.failures.rejectors(position), candidate.row)
             later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
-            return Hope(failure, candidate.victims, asked, later)
+            return PostFilterEffect(failure, candidate.victims, asked, later)
         if not in_gang and not self._known:
             self.failures.add(position)
         if self.members or self.placements.looks_at_others(framework, position):  # pods that come may hide it
             rejectors = self.failures.rejectors(position)
-        return Hope(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=asked)
+        return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=asked)
 
     def candidate(self, position: Position, framework: Framework) -> tuple[Candidate | None, PostFilterOutcome | None]:
         """Whom evicting makes room, and what PostFilter said, None where it could not help. Raises PluginError."""
-        info = self.placements.incoming(int(self.placements.view.pods.info[position]))
+        info = self.placements.find_incoming(int(self.placements.view.pods.info[position]))
         if self._known or not self.preemption or info.spec.preemption_policy == "Never":
             return None, None
         eligible = self.preemptors.eligible(framework, position, info)

@@ -77,4 +77,4 @@ class Simulation(Attempts):
 
     def cycle(self, position: Position) -> Cycle:
         """The full cycle of a pod as things are now."""
-        return self.placements.cycle(self.serving(position), position)
+        return self.placements.cycle(self.require_framework(position), position)

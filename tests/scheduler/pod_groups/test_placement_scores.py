@@ -36,7 +36,7 @@ class Rows:
 def scores(*rows: int) -> list[int]:
     """Of placements of one row each, with weight 3."""
     profile = SimpleNamespace(placement_weights={"Rows": 3})
-    framework: Any = SimpleNamespace(at=lambda point: [Rows()] * (point == "placementScore"), profile=profile)
+    framework: Any = SimpleNamespace(plugins_at=lambda point: [Rows()] * (point == "placementScore"), profile=profile)
     proposals = [PodGroupAssignments(GroupPlacement("", np.array([row])), ()) for row in rows]
     view = Fork.from_cluster(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "a"}}]))
     return score_placements(framework, PodGroup(), view, proposals)["Rows"].tolist()

@@ -120,13 +120,13 @@ class RevocableDrain(EmptyingDrain):
 
     def _roomy(self, position: Position) -> bool:
         """Whether another node may have room."""
-        rows = self.simulation.placements.roomy(self.simulation.serving(position), position)
+        rows = self.simulation.placements.roomy(self.simulation.require_framework(position), position)
         rows[self.row] = False
         return bool(rows.any())
 
     def _refused_at_once(self, position: Position) -> str:
         """Why a PreFilter refuses a pod that has claims whatever pods there are, as it will when nodes are cordoned."""
-        info, framework = self.simulation.arriving(position), self.simulation.serving(position)
+        info, framework = self.simulation.arriving(position), self.simulation.require_framework(position)
         before = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
         if not before.status.rejected or info.spec.resource_claims or not refused_for_good(before, framework):
             return ""
