@@ -320,14 +320,14 @@ TABLE = (
             "pending-pods": "commands.explain.pending_report:PendingPods",
         },
         pages={
-            "Explanation": "commands.explain.page:explanation_page",
-            "Explanations": "commands.explain.page:explanations_page",
-            "PendingPods": "commands.explain.pending_page:pending_page",
+            "Explanation": "commands.explain.page:build_explanation_page",
+            "Explanations": "commands.explain.page:build_explanations_page",
+            "PendingPods": "commands.explain.pending_page:build_pending_page",
         },
         html_widgets={
-            "Explanation": "commands.explain.html_widgets:explanation_widgets",
-            "Explanations": "commands.explain.html_widgets:explanations_widgets",
-            "PendingPods": "commands.explain.html_widgets:pending_widgets",
+            "Explanation": "commands.explain.html_widgets:build_explanation_widgets",
+            "Explanations": "commands.explain.html_widgets:build_explanations_widgets",
+            "PendingPods": "commands.explain.html_widgets:build_pending_widgets",
         },
         compact_forms={
             "Explanation": "commands.explain.compact:to_compact",

@@ -10,7 +10,7 @@ from rich.text import Text
 from kschedctl.commands.browse.contents import changed_answer
 from kschedctl.commands.browse.lines import NODE, REMEDY, WARNING, ListLine, ListLines, Openable, TableLines, wrapped
 from kschedctl.commands.browse.report import ChangedAnswer
-from kschedctl.commands.explain.page import answer_lines, explanation_page
+from kschedctl.commands.explain.page import build_answer, build_explanation_page
 from kschedctl.commands.explain.report import Explanation, NodeReport
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.render.page import (
@@ -114,8 +114,10 @@ def explained(answered: Answered, style: Style, in_full: bool) -> dict[str, Page
     changes = changed_answer_section(changed_answer(answered.before, report)) if answered.before else ()
     why: list[Block] = [*changes]
     scores: list[Block] = []
-    answer = tuple(answer_lines(report, style))
-    for title, under in iter_sections(tuple(block for block in explanation_page(report, style) if block not in answer)):
+    answer = tuple(build_answer(report, style))
+    for title, under in iter_sections(
+        tuple(block for block in build_explanation_page(report, style) if block not in answer)
+    ):
         tab = scores if title.startswith(SCORED) else why
         tab += [Heading(title), *under] if title else under
     if in_full:

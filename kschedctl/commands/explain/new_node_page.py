@@ -1,4 +1,4 @@
-"""The part of an explanation that says whether a new node would come."""
+"""The sections about nodes that an autoscaler would launch, for one pod and for all pending pods."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kschedctl.reports.provisioning import shorten_error
 from kschedctl.text.counts import counted, first_few, first_of
 
 
-def new_node_section(new: NewNode | None, style: Style) -> Page:
-    """What the autoscaler would do for the pod alone."""
+def build_new_node(new: NewNode | None, style: Style) -> Page:
+    """Build the section that says whether the autoscaler would launch a node for the pod alone."""
     if new is None:
         return ()
     if new.existing_node:
         answer = f"No: {new.autoscaler} sees room for it on {new.existing_node}"
     elif new.comes or new.queue:
-        answer = _answer_of_queue(new)
+        answer = _describe_queue_answer(new)
     else:
         answer = f"No, not from {new.autoscaler}" + (f"; {new.closest} comes closest" if new.closest else "")
     if new.seen_types is not None:
@@ -34,15 +34,15 @@ def new_node_section(new: NewNode | None, style: Style) -> Page:
         paragraph(answer),
         *doubts,
         *words,
-        *_said(new),
+        *_build_autoscaler_event(new),
         *build_struct_table(new.pools, style, full=False),
         *otherwise,
         *sources,
     )
 
 
-def _answer_of_queue(new: NewNode) -> str:
-    """Return whether the pod gets a node, which it may have to share with other waiting pods, or lose to them."""
+def _describe_queue_answer(new: NewNode) -> str:
+    """Describe whether the pod gets a new node, which it may have to share with other waiting pods or lose to them."""
     queue = new.queue
     if queue is None:
         return f"Yes, from {new.autoscaler}"
@@ -57,8 +57,8 @@ def _answer_of_queue(new: NewNode) -> str:
     return f"Not for this pod: {new.autoscaler} adds {queue.growth}, but {taken}{enough}"
 
 
-def _said(new: NewNode) -> Page:
-    """What the autoscaler's own event says, and whether that is the same."""
+def _build_autoscaler_event(new: NewNode) -> Page:
+    """Build the line that compares the answer with the autoscaler's own event."""
     said = new.said
     if said is None:
         return ()
@@ -68,35 +68,48 @@ def _said(new: NewNode) -> Page:
     return (paragraph(Marked(f"{new.autoscaler} said otherwise{at}:", Tone.WARNING), said.message),)
 
 
-def growth_section(growth: NodeGrowth, style: Style) -> Page:
-    """Doubts first, then nodes, then the pods without one."""
+def build_growth(growth: NodeGrowth, style: Style) -> Page:
+    """Build the section about new nodes for all pods: doubts, pools, and pods without a node."""
     never = build_struct_table(
         growth.never, style, {"pods": lambda never: first_of(never.pods)}, title="Never scheduled"
     )
-    return (*_doubts(growth), *build_struct_table(growth.pools, style, title="New nodes"), *never, _grounds(growth))
+    return (
+        *_build_doubts(growth),
+        *build_struct_table(growth.pools, style, title="New nodes"),
+        *never,
+        _build_sources(growth),
+    )
 
 
-def growth_in_brief(growth: NodeGrowth, style: Style) -> Page:
-    """New nodes, below a table that has kube-scheduler's words already."""
+def build_brief_growth(growth: NodeGrowth, style: Style) -> Page:
+    """Build the short section about new nodes, below a table that already has kube-scheduler's messages."""
     without = f"; {counted(growth.without, 'pod')} never scheduled" if growth.without else ""
     told = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
-    never = Bullets(tuple(_why_never(pods, style) for pods in growth.never if pods.autoscaler or pods.causes))
+    never = Bullets(
+        tuple(_describe_never_scheduled(pods, style) for pods in growth.never if pods.autoscaler or pods.causes)
+    )
     pools = build_struct_table(growth.pools, style, full=False)
-    return section("Would new nodes come?", paragraph(told), *_doubts(growth), *pools, never, _grounds(growth))
+    return section(
+        "Would new nodes come?", paragraph(told), *_build_doubts(growth), *pools, never, _build_sources(growth)
+    )
 
 
-def _why_never(never: NeverScheduled, style: Style) -> str:
-    """Return what stops nodes for pods in our words, or in the autoscaler's if nothing else is known; all if wide."""
+def _describe_never_scheduled(never: NeverScheduled, style: Style) -> str:
+    """Return what stops nodes for pods, in our words or, if nothing is known or with ``-o wide``, in the
+    autoscaler's.
+    """
     words = never.autoscaler if style.wide else shorten_error(never.autoscaler)
     said = (*never.causes, *([words] if style.wide or not never.causes else []))
     return f"{first_of(never.pods)}: {'; '.join(said)}"
 
 
-def _doubts(growth: NodeGrowth) -> Page:
+def _build_doubts(growth: NodeGrowth) -> Page:
+    """Build the lines about what is not certain."""
     return tuple(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in growth.doubts)
 
 
-def _grounds(growth: NodeGrowth) -> Paragraph:
+def _build_sources(growth: NodeGrowth) -> Paragraph:
+    """Build the line about the autoscaler and where its settings were read."""
     loops = f"{growth.autoscaler}, after {counted(growth.loops, 'loop')}" if growth.loops else growth.autoscaler
     grounds = "; ".join((loops, *growth.sources))
     return paragraph(Marked(f"{grounds}.", Tone.FAINT))

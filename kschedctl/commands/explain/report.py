@@ -161,7 +161,7 @@ class Cause(Document, frozen=True):
     def describe_closest(self, nodes: int) -> str:
         """Describe the closest node, with the figures there.
 
-        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").evidence(12)
+        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").describe_closest(12)
         'closest w4: cpu: 6 requested, 2 free of 8'
         """
         if not self.nearest:
