@@ -44,7 +44,7 @@ def forms(arguments: list[str]) -> list[str]:
 def printed(answer: Answer, form: str) -> set[str]:
     """The command lines in one form of the answer."""
     style = replace(answer.style, wide=form == "wide", width=UNFOLDED if form == "wide" else answer.style.width)
-    content = replace(answer, format=form, style=style).content()
+    content = replace(answer, format=form, style=style).render()
     assert isinstance(content, str)
     return {found for text in _texts(content, form) for found in commands_in(text)}
 

@@ -52,14 +52,20 @@ class PoolTypes:
         """Return the labels without whose requirement some instance type would match."""
         columns, requirements = self._template.columns, self._template.requirements
         declared = [requirement.key for requirement in self._template.pool.spec.template.spec.requirements]
-        without = {key: {k: r for k, r in requirements.items() if k != key} for key in declared if key in requirements}
-        return [key for key, rest in without.items() if (columns.compatible(rest) & columns.offered(rest)).any()]
+        blocking = []
+        for label in declared:
+            if label not in requirements:
+                continue
+            others = {key: requirement for key, requirement in requirements.items() if key != label}
+            if (columns.compatible(others) & columns.offered(others)).any():
+                blocking.append(label)
+        return blocking
 
     def get_smallest_capacity(self, resource: str) -> Quantity:
         """Return the smallest capacity of a resource among the instance types that the pool may launch."""
         columns = self._template.columns
-        chosen = [columns.types[at].capacity for at in self._template.options.nonzero()[0].tolist()]
-        return min((capacity.get(resource, ZERO) for capacity in chosen), default=ZERO)
+        rows = self._template.options.nonzero()[0].tolist()
+        return min((columns.types[row].capacity.get(resource, ZERO) for row in rows), default=ZERO)
 
 
 class PoolTypeCatalog:
@@ -72,9 +78,11 @@ class PoolTypeCatalog:
     def find_types(self, name: str, pool: WrittenNodePool) -> PoolTypes:
         """Return the instance types of a NodePool."""
         typed = _to_node_pool(name, pool)
-        return PoolTypes(claim_template(typed, self._get_columns(typed), self._sold.well_known, relax_min_values=True))
+        return PoolTypes(
+            claim_template(typed, self._get_class_types(typed), self._sold.well_known, relax_min_values=True)
+        )
 
-    def _get_columns(self, pool: NodePool) -> TypeColumns:
+    def _get_class_types(self, pool: NodePool) -> TypeColumns:
         """Return the instance types that the pool's node class allows."""
         key = reference_of(pool) if self._classes.of(pool) else None
         if key not in self._columns:
@@ -84,11 +92,13 @@ class PoolTypeCatalog:
 
 def _to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
     """Return the parts of a written NodePool that decide which instance types it may launch."""
-    written = pool.spec.template.spec
+    written_spec = pool.spec.template.spec
     requirements = tuple(
         RequirementWithMinValues(r.key, r.operator, tuple(map(str, r.values)), r.min_values)
-        for r in written.requirements
+        for r in written_spec.requirements
     )
-    claim = NodeClaimSpec(requirements=requirements, taints=written.taints, node_class_ref=written.node_class_ref)
+    claim = NodeClaimSpec(
+        requirements=requirements, taints=written_spec.taints, node_class_ref=written_spec.node_class_ref
+    )
     template = NodeClaimTemplate(ObjectMeta(labels=pool.labels), claim)
     return NodePool(ObjectMeta(name=name), NodePoolSpec(template))
