@@ -38,7 +38,7 @@ FILES = sorted(
     for file in FOLDER.glob(pattern)
     if "browse" not in file.parent.parts
 )
-PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.WHERE}
+PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.PUBLIC_NAMES}
 
 
 def used(source: str) -> Iterator[tuple[str, object]]:
