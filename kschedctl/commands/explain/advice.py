@@ -155,10 +155,11 @@ def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
     if len(causes) > 1 and not causes[0].within and causes[0].nearest:
         text = "Each of these alone leaves some nodes, together they leave none: one has to change"
         yield Advice("ChangeOneOfThem", text)
-    yield from _once_each(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
+    yield from _drop_duplicates(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
 
 
-def _once_each(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
+def _drop_duplicates(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
+    """Yield each suggestion once, and skip None."""
     return (suggestion for suggestion in dict.fromkeys(suggestions) if suggestion is not None)
 
 
