@@ -37,7 +37,7 @@ def unwrap_present(values: list[Value]) -> list[Value]:
 
 def insert_entries(target: Map, *added: Value) -> Map:
     """Return the map with a key and value, or the entries of a map, inserted. Raises CelError for an existing key."""
-    pairs = [added] if len(added) > 1 else [(key, added[0].own(key)) for key in added[0]]
+    pairs = [added] if len(added) > 1 else [(key, added[0].find_own(key)) for key in added[0]]
     grown = target if isinstance(target, GrowingMap) else Map((key, target.find_own(key)) for key in target)
     for key, value in pairs:
         if grown.find_own(key) is not MISSING:
