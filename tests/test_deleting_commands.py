@@ -27,7 +27,7 @@ IMPORT_ALL = """if True:
     for module in pkgutil.walk_packages(kschedctl.__path__, "kschedctl."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
-    for name in kschedctl.WHERE:
+    for name in kschedctl.PUBLIC_NAMES:
         getattr(kschedctl, name)
 """
 LIST_TOOLS = "from kschedctl.commands.mcp.tools import TOOLS; print(*[tool.command for tool in TOOLS])"

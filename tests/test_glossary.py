@@ -19,7 +19,7 @@ import pytest
 import kschedctl
 from kschedctl import plugins
 from kschedctl.api import objects
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.reports.command import all_commands
 from kschedctl.snapshot.fork import Fork
@@ -51,13 +51,13 @@ def texts_of_the_package() -> str:
 @cache
 def public_texts() -> str:
     """Return the names and texts of the public surface, in lower case, with a space between the words of a name."""
-    schemas = json.dumps([schema_of(document) for document in DOCUMENTS.values()])
+    schemas = json.dumps([build_schema(document) for document in DOCUMENTS.values()])
     columns = re.findall(r'Column\("([^"]+)"', "".join(path.read_text() for path in ROOT.glob("kschedctl/**/*.py")))
     summaries = [command.summary for command in all_commands()]
     docstrings = [
         inspect.getdoc(getattr(module, name)) or ""
         for module in (kschedctl, plugins)
-        for name in (*kschedctl.WHERE, "__doc__")
+        for name in (*kschedctl.PUBLIC_NAMES, "__doc__")
         if hasattr(module, name)
     ]
     topics = [path.read_text() for path in ROOT.glob("kschedctl/cli/topics/*.md")]

@@ -175,7 +175,7 @@ TABLE = (
         3,
         exit_codes=FINDINGS,
         schemas={"effective-configuration": "reports.configuration:EffectiveConfiguration"},
-        pages={"EffectiveConfiguration": "commands.config.page:configuration_page"},
+        pages={"EffectiveConfiguration": "commands.config.page:build_configuration_page"},
     ),
     CommandEntry(
         "provision",
@@ -239,7 +239,7 @@ TABLE = (
         3,
         exit_codes=DONE,
         schemas={"version": "commands.version.report:Version"},
-        pages={"Version": "commands.version.page:version_page"},
+        pages={"Version": "commands.version.page:build_version_page"},
     ),
     CommandEntry(
         "help",
@@ -255,7 +255,7 @@ TABLE = (
         4,
         exit_codes=DONE_WITHOUT_CLUSTER,
         schemas={"version-changes": "commands.versions.report:VersionChanges"},
-        pages={"VersionChanges": "commands.versions.page:version_changes_page"},
+        pages={"VersionChanges": "commands.versions.page:build_version_changes_page"},
     ),
     CommandEntry(
         "scale",
@@ -303,8 +303,8 @@ TABLE = (
             "snapshot-diff": "commands.snapshot.report:SnapshotDiff",
         },
         pages={
-            "SnapshotReport": "commands.snapshot.page:snapshot_page",
-            "SnapshotDiff": "commands.snapshot.page:diff_page",
+            "SnapshotReport": "commands.snapshot.page:build_snapshot_page",
+            "SnapshotDiff": "commands.snapshot.page:build_diff_page",
         },
     ),
     CommandEntry(

@@ -43,7 +43,7 @@ def to_brief(document: Document, style: Style) -> str:
     """
     summary = build_summary(document, style)
     parts = list(_iter_parts(summary))
-    wrapped = [_lines_of(part, style.width) for part in parts]
+    wrapped = [_wrap_part(part, style.width) for part in parts]
     kept: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
         if parts[index].needs_previous and index - 1 not in kept:
@@ -99,8 +99,8 @@ def build_summary(document: Document, style: Style) -> Summary:
 def _iter_parts(summary: Summary) -> Iterator[BriefText]:
     """Yield the verdict, first cause and doubts, then the fix with its commands, then the rest."""
     if summary.summarizes == "Explanation":
-        yield BriefText(_verdict(summary), 3)
-        yield from _causes(summary)
+        yield BriefText(_describe_result(summary), 3)
+        yield from _iter_causes(summary)
     else:
         yield BriefText(summary.headline, 3)
     if summary.undecided:
@@ -114,14 +114,14 @@ def _iter_parts(summary: Summary) -> Iterator[BriefText]:
     fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
     if fixes > 0:
         yield BriefText(f"  and {counted(fixes, 'more fix', 'more fixes')}", 1, 1, needs_previous=True)
-    yield from (BriefText(text, 2, 2, is_entry=True) for text in _list_entries(summary)[:MOST_ENTRIES])
+    yield from (BriefText(text, 2, 2, is_entry=True) for text in _list_entries(summary)[:MAX_ENTRIES])
     yield from (BriefText(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
 
 
 def _typed_commands(summary: Summary) -> tuple[str, ...]:
     """Return the commands of the first fix, or none if one of them is too long to type: a part could do harm."""
     commands = summary.fixes[0].commands if summary.fixes else ()
-    return commands if all(len(command) <= MOST_TYPED for command in commands) else ()
+    return commands if all(len(command) <= MAX_COMMAND_LENGTH for command in commands) else ()
 
 
 def _with_costs(fix: ShortFix) -> str:
@@ -130,27 +130,28 @@ def _with_costs(fix: ShortFix) -> str:
     return f"{fix.summary}, but {costs}" if costs else fix.summary
 
 
-MOST_ENTRIES = 4
-"""How many entries of the list are shown."""
-MOST_TYPED = 100
-"""Characters of a command that anybody types from a phone."""
+MAX_ENTRIES = 4
+"""Number of entries of the list that are shown."""
+MAX_COMMAND_LENGTH = 100
+"""Longest command that is shown."""
 
 
-def _verdict(summary: Summary) -> str:
+def _describe_result(summary: Summary) -> str:
+    """Return the verdict with the node, or with the pods to preempt."""
     verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:
         return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
-    return f"{verdict} on {next(iter(summary.best))}" if _fits(summary) else verdict
+    return f"{verdict} on {next(iter(summary.best))}" if _has_node(summary) else verdict
 
 
-def _fits(summary: Summary) -> bool:
-    """Nodes that would fit a pod that is held back do not take it."""
+def _has_node(summary: Summary) -> bool:
+    """Return whether the pod gets a node; a gated pod does not."""
     return bool(summary.best) and summary.verdict != "Gated"
 
 
-def _causes(summary: Summary) -> Iterator[BriefText]:
-    """The two that matter most, each with the closest node; of a pod that fits, none."""
-    if _fits(summary):
+def _iter_causes(summary: Summary) -> Iterator[BriefText]:
+    """Yield the two most important causes, each with the closest node; a pod that fits has none."""
+    if _has_node(summary):
         return
     if not summary.causes or summary.verdict == "Gated":
         yield BriefText(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
@@ -167,12 +168,14 @@ def _causes(summary: Summary) -> Iterator[BriefText]:
             yield BriefText(f"  {'closest' if cause.of_nodes else 'such as'} {cause.closest}: {cause.fact}", 3, rank)
 
 
-def _lines_of(part: BriefText, width: int) -> list[str]:
-    lines = _wrapped(printable(part.text), width, part.lines, part.indent)
-    return [*lines, *(line for text in part.more for line in _wrapped(printable(text), width, 0, part.indent))]
+def _wrap_part(part: BriefText, width: int) -> list[str]:
+    """Return the lines of a part."""
+    lines = _wrap_text(printable(part.text), width, part.lines, part.indent)
+    return [*lines, *(line for text in part.more for line in _wrap_text(printable(text), width, 0, part.indent))]
 
 
-def _wrapped(text: str, width: int, at_most: int, indent: str) -> list[str]:
+def _wrap_text(text: str, width: int, at_most: int, indent: str) -> list[str]:
+    """Wrap text to the width, in at most `at_most` lines; 0 means no limit."""
     return textwrap.wrap(
         text,
         width,

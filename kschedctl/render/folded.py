@@ -12,7 +12,7 @@ from rich.style import Style as Look
 from rich.table import Table as Layout
 from rich.text import Text
 
-from kschedctl.render.columns import BULLET, GAP, INDENT, broken, fitted, head
+from kschedctl.render.columns import BULLET, GAP, INDENT, break_long_words, fit_table, split_header
 from kschedctl.render.page import (
     UNFOLDED,
     Block,
@@ -100,18 +100,20 @@ def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[Ren
 
 def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
     """Return a cell as text for rich."""
-    lines = ((_UNIT.sub(_GLUE, broken(printable(text), room)), STYLES[tone]) for text, tone in list_lines(cell))
+    lines = (
+        (_UNIT.sub(_GLUE, break_long_words(printable(text), room)), STYLES[tone]) for text, tone in list_lines(cell)
+    )
     first, *others = (Text().append(*line) for line in lines)
     return Text("\n").join((first, *others)) if others else first
 
 
 def _build_layout(table: Table, room: int) -> Layout:
     """Build rich's table for a table."""
-    table, widths = fitted(table, room)
+    table, widths = fit_table(table, room)
     made = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
     for column, width in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "default"
-        lines = _build_text(Stack(tuple(Marked(line, Tone.FAINT) for line in head(column))), width)
+        lines = _build_text(Stack(tuple(Marked(line, Tone.FAINT) for line in split_header(column))), width)
         made.add_column(lines, justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
     for row in table.rows:
         made.add_row(*(_build_text(cell, width) for cell, width in zip(row, widths, strict=True)))

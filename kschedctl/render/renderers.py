@@ -18,13 +18,13 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
 from kschedctl.reports.unknown import describe_doubt
 
-PAGES = {"Answers": "render.answers_page:answers_page"}
+PAGES = {"Answers": "render.answers_page:build_answers_page"}
 """Kind of a document -> the function that builds the document's page."""
 HTML_WIDGETS: dict[str, str] = {}
 """Kind of a document -> the function that returns the sections that only the HTML form has."""
 COMPACT_FORMS: dict[str, str] = {}
 """Kind of a document -> the function that folds nodes with the same answer together."""
-SUMMARY_PAGE = "render.summary_page:summary_page"
+SUMMARY_PAGE = "render.summary_page:build_summary_page"
 """The page of documents without a page of their own: those that only the library returns."""
 
 for _command in all_commands():
@@ -142,8 +142,8 @@ RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
     "png": _render_plots_as("png"),
     "csv": _render_document_with("render.csv_table:to_csv"),
     "name": _render_document_with("render.names:render_pod_names"),
-    "jsonpath": _render_template_with("render.templates:jsonpath"),
-    "custom-columns": _render_template_with("render.templates:custom_columns"),
+    "jsonpath": _render_template_with("render.templates:render_jsonpath"),
+    "custom-columns": _render_template_with("render.templates:render_custom_columns"),
     "sarif": _render_findings_with("render.sarif:to_sarif"),
     "junit": _render_findings_with("render.junit:to_junit"),
     "github": _render_findings_with("render.github:to_github"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 
-from kschedctl.render.columns import BULLET, GAP, INDENT, header
+from kschedctl.render.columns import BULLET, GAP, INDENT, format_header
 from kschedctl.render.page import (
     UNFOLDED,
     Block,
@@ -109,7 +109,7 @@ def _render_without_folding(block: Block, style: Style) -> Iterator[str]:
 
 def _render_table(table: Table, style: Style) -> Iterator[str]:
     """Yield one line per row, with columns as wide as their longest cell."""
-    heads = tuple(Marked(header(column), Tone.FAINT) for column in table.columns)
+    heads = tuple(Marked(format_header(column), Tone.FAINT) for column in table.columns)
     rows = [[_join_cell_lines(cell) for cell in row] for row in (heads, *table.rows)]
     widths = [max(cell_len(cell.text) for cell in cells) for cells in zip(*rows, strict=True)]
     for row in rows:

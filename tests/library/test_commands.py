@@ -244,11 +244,11 @@ def test_every_function_is_compared_here_or_beside_its_command() -> None:
     without = {"admit", "follow", "run_queue", "sampling", "wake_ups"}
     compared |= {"wakes_between", "latency", "check_configuration", "effective_configuration", "version_changes"}
     elsewhere = {"provision", "disrupt"}
-    assert {*kschedctl.WHERE} - without - elsewhere == compared
+    assert {*kschedctl.PUBLIC_NAMES} - without - elsewhere == compared
 
 
-@pytest.mark.parametrize("name", sorted(kschedctl.WHERE))
+@pytest.mark.parametrize("name", sorted(kschedctl.PUBLIC_NAMES))
 def test_every_function_has_an_example(name: str) -> None:
     """That it holds is tested with all docstrings."""
-    function = getattr(import_module(f"kschedctl.{kschedctl.WHERE[name]}"), name)
+    function = getattr(import_module(f"kschedctl.{kschedctl.PUBLIC_NAMES[name]}"), name)
     assert ">>> " in function.__doc__

@@ -22,7 +22,7 @@ ANSWERING = ("commands", "fixes", "replay", "lint", "admission", "autoscaling", 
 """The layers where questions are answered."""
 NO_ANSWERS = {
     *("rule_list", "rule_report"),
-    "ask_each",
+    "ask_each_cluster",
     *("combine_explanations", "summarize_pending", "report_named_elsewhere", "report_new_resources"),
 }
 """What lint says of its own rules, what asks for each of several snapshots, and what puts several answers together."""
@@ -38,7 +38,7 @@ FILES = sorted(
     for file in FOLDER.glob(pattern)
     if "browse" not in file.parent.parts
 )
-PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.WHERE}
+PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.PUBLIC_NAMES}
 
 
 def used(source: str) -> Iterator[tuple[str, object]]:

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import xmlschema
 
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.render.github import to_github
 from kschedctl.render.junit import to_junit
 from kschedctl.render.page import Style
@@ -124,7 +124,7 @@ def test_github_command() -> None:
 
 @reports
 def test_json_follows_the_schema(report: Findings) -> None:
-    jsonschema.validate(json.loads(RENDERERS["json"](report, Style())), schema_of(Findings))
+    jsonschema.validate(json.loads(RENDERERS["json"](report, Style())), build_schema(Findings))
 
 
 @reports

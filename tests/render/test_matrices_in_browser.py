@@ -100,7 +100,7 @@ def test_pending_pods_that_were_not_explained_in_full_are_counted(opened: Opens)
 def test_what_would_make_the_file_too_big_is_left_out_and_counted(monkeypatch: Any, opened: Opens) -> None:
     reports = tuple(explanation(f"a/{i}", 200, i) for i in range(4))
     sizes = [len(each) for each in opened(Explanations(reports)).locator("details script").all_text_contents()]
-    monkeypatch.setattr(matrix, "MOST", sum(sizes[:2]) + min(sizes) // 2)
+    monkeypatch.setattr(matrix, "MAX_PACKED_BYTES", sum(sizes[:2]) + min(sizes) // 2)
     page = opened(Explanations(reports))
     assert page.locator("summary").count() == 2
     assert page.get_by_text("the nodes of 2 more pods").count() == 1

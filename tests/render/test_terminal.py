@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kschedctl.render.columns import broken
+from kschedctl.render.columns import break_long_words
 from kschedctl.render.page import UNFOLDED, Block, Bullets, Command, Heading, Marked, Paragraph, Stack, Style, Table
 from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column, Tone
@@ -85,7 +85,7 @@ def test_what_has_no_room_beside_goes_beneath() -> None:
 
 def test_endless_words_are_broken_as_fast_as_they_are_long() -> None:
     word = "x" * 300_000
-    lines = broken(word, 40).split("\n")
+    lines = break_long_words(word, 40).split("\n")
     assert "".join(lines) == word
     assert [len(line) for line in lines] == [40] * 7_500
 

@@ -12,7 +12,7 @@ import kschedctl
 from kschedctl.commands.explain import one_pod as of_one_pod
 from kschedctl.commands.explain.compact import to_compact
 from kschedctl.commands.explain.one_pod import combine_explanations
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 from kschedctl.render.data import to_json
 
 Json = dict[str, Any]
@@ -82,7 +82,7 @@ def test_it_expands_to_the_full_form(case: str) -> None:
     report = of_one_pod.explain(cluster(60), PODS[case])
     short = to_compact(report).to_dict()
     assert expanded(short) == report.to_dict()
-    jsonschema.validate(short, schema_of(DOCUMENTS["compact-explanation"]))
+    jsonschema.validate(short, build_schema(DOCUMENTS["compact-explanation"]))
     assert (short["apiVersion"], short["kind"]) == ("kschedctl.dev/v1", "CompactExplanation")
 
 
@@ -92,7 +92,7 @@ def test_of_several_pods_each() -> None:
     full = report.to_dict()
     assert [expanded(each) for each in short.pop("explanations")] == full.pop("explanations")
     assert short == full | {"kind": "CompactExplanations"}
-    jsonschema.validate(to_compact(report).to_dict(), schema_of(DOCUMENTS["compact-explanations"]))
+    jsonschema.validate(to_compact(report).to_dict(), build_schema(DOCUMENTS["compact-explanations"]))
 
 
 def test_it_is_an_eighth_where_nodes_are_alike() -> None:

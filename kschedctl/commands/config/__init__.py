@@ -26,7 +26,7 @@ def effective_configuration(
     kube_version: str = KUBE_VERSION,
     feature_gates: Mapping[str, bool] | None = None,
 ) -> EffectiveConfiguration:
-    """What a KubeSchedulerConfiguration (dict) does, None for the default one: plugins, weights, arguments.
+    """Return what a KubeSchedulerConfiguration (dict) does: plugins, weights, arguments. None is the default.
 
     Raises ConfigurationError.
 
@@ -44,7 +44,7 @@ def check_configuration(
     nodes: int | None = None,
     place: Located | None = None,
 ) -> Findings:
-    """What is wrong with a KubeSchedulerConfiguration (dict), in a cluster of so many ``nodes``.
+    """Return the problems of a KubeSchedulerConfiguration (dict), for a cluster with so many `nodes`.
 
     ``place``: where it stands, for lines of a file.
 

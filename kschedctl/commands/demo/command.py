@@ -1,4 +1,4 @@
-"""``kschedctl demo``: a short tour of the embedded cluster."""
+"""The command `demo`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 EXAMPLES = ("kschedctl demo",)
 
-FORMS = ((), ("-o", "wide"), ("-o", "markdown"))
+OUTPUT_OPTIONS = ((), ("-o", "wide"), ("-o", "markdown"))
+"""Output options for the commands of the tour."""
 
 
 @with_options
@@ -21,7 +22,7 @@ def demo(view: View) -> Answer:
     """A short tour of the embedded demo cluster: what is pending there and why, and three commands to try."""
     source = Source(demo=True)
     report = summarize_pending(Scheduler(load_cluster(source)), source, Scope(all_namespaces=True), view.max_matrices)
-    examples = zip(report.groups, FORMS, strict=False)
+    examples = zip(report.groups, OUTPUT_OPTIONS, strict=False)
     tour = [build_command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples]
     commands = {**find_commands_for_pending(source, report), "": tour}
     return view.answer(replace(report, scope="in the demo cluster"), commands=commands)

@@ -34,7 +34,7 @@ class NodeMap:
     """Pool and zone, with the name and the legend entry of each node there."""
     best: tuple[str, ...]
 
-    def to_data(self) -> dict[str, object]:
+    def data(self) -> dict[str, object]:
         """Return the map as plain data for the script."""
         return {"legend": self.legend, "places": self.places, "best": self.best}
 

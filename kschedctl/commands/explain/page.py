@@ -50,7 +50,7 @@ from kschedctl.render.sections import (
     mark_verdict,
 )
 from kschedctl.render.tables import Row, build_table, number_columns, return_row
-from kschedctl.render.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
+from kschedctl.render.waiting_elsewhere import build_held_back_lines, build_held_back_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.unknown import VERDICT, describe_doubt, describe_unread, describe_verdict_doubts
@@ -83,7 +83,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
     if first and not any(isinstance(block, Command) for block in first):
         first, more = (*first, *more), ()
     return (
-        *waiting_elsewhere_lines(report.waiting_elsewhere),
+        *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
         *build_answer(report, style),
         *build_stand_in_line(report),
@@ -322,7 +322,7 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
         *build_caveats(report.not_replayed, report.ignored, report.extended),
         *table,
         *(block for page in pages for block in page),
-        *(waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
+        *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
     )
 
 

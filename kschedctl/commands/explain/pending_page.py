@@ -33,7 +33,7 @@ from kschedctl.render.sections import (
     mark_verdict,
 )
 from kschedctl.render.tables import Row, build_table, number_columns, return_row
-from kschedctl.render.waiting_elsewhere import waiting_elsewhere_lines, waiting_elsewhere_section
+from kschedctl.render.waiting_elsewhere import build_held_back_lines, build_held_back_section
 from kschedctl.reports.columns import Column, Tone
 
 GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
@@ -43,9 +43,9 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
     """Build the page with the table of causes, what was not created, what waits elsewhere, and what to type next."""
     pods = sum(len(group.pods) for group in report.groups)
     lacking = build_not_created_section(report.not_created, style)
-    waiting = waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
+    waiting = build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
     if report.asked_about:
-        return (*waiting_elsewhere_lines(report.waiting_elsewhere), *_build_nothing_waits(report))
+        return (*build_held_back_lines(report.waiting_elsewhere), *_build_nothing_waits(report))
     if not pods:
         tone = Tone.WARNING if report.undecided or waiting else Tone.GOOD
         nothing, where = report.first_line()

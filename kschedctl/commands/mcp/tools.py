@@ -1,4 +1,4 @@
-"""The tools: each a function of the library, with the JSON Schema of its arguments. Nothing here knows the protocol."""
+"""The tools of the MCP server: library functions with JSON Schemas of their arguments. They know no protocol."""
 
 from __future__ import annotations
 
@@ -21,65 +21,71 @@ from kschedctl.reports.report import Report
 SEARCH_SECONDS = 60.0
 """Time limit of the searches for consolidation and sizing, because a client waits for the answer."""
 Arguments = Mapping[str, Any]
-"""Arguments as the client sent them, checked against the schema before anybody reads them."""
+"""The arguments of a call, which were validated against the schema of the tool."""
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """The cluster at a time (RFC 3339), and what hears how far the answer is."""
+    """The context of a call."""
 
     cluster: Cluster
     now: str
+    """The time of the cluster in RFC 3339."""
     progress: Progress
+    """Receives how far the answer is."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """``arguments``: name -> JSON Schema; those that are ``required``."""
+    """A question that clients can ask."""
 
     name: str
     title: str
     description: str
     arguments: Mapping[str, JsonObject]
+    """Name of an argument -> its JSON Schema."""
     ask: Callable[[ToolCall, Arguments], Report]
+    """Returns the report for a call and its arguments."""
     required: Sequence[str] = ()
+    """Names of required arguments."""
     command: str = ""
-    """The command without which the tool is not offered. Its library function is imported when the tool is called."""
+    """The command without which the tool does not exist, or ""."""
 
     @property
     def schema(self) -> JsonObject:
-        """The schema of all arguments, as an object with no others."""
+        """The JSON Schema of all arguments, without additional ones."""
         properties = dict(self.arguments)
         required = list(self.required)
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
-    def answer(self, asked: ToolCall, arguments: Arguments) -> Report:
-        """Raises UsageError for arguments that the schema does not allow, and what the function raises."""
+    def answer(self, call: ToolCall, arguments: Arguments) -> Report:
+        """Validate the arguments and return the report. Raises UsageError, and errors of the library function."""
         try:
             jsonschema.validate(arguments, self.schema)
         except jsonschema.ValidationError as error:
             raise UsageError(f"{error.json_path}: {error.message}", where=self.name) from None
-        return self.ask(asked, arguments)
+        return self.ask(call, arguments)
 
 
-def _text(description: str, **more: Json) -> JsonObject:
+def _text_schema(description: str, **more: Json) -> JsonObject:
+    """Return the schema of a text argument."""
     return {"type": "string", "description": description, **more}
 
 
-POD = _text("A pod of the cluster, as namespace/name.")
+POD = _text_schema("A pod of the cluster, as namespace/name.")
 MANIFEST: JsonObject = {"type": "object", "description": "A manifest of a Pod or of what makes pods, as JSON."}
 MANIFESTS: JsonObject = {"type": "array", "items": {"type": "object"}, "description": "Manifests, as JSON objects."}
 NAMES: JsonObject = {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Names of nodes."}
-NAMESPACE = _text("Only this namespace; all without it.")
+NAMESPACE = _text_schema("Only this namespace; all without it.")
 MOST: JsonObject = {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Try at most this many pods."}
-UNIT = _text("What is lost in turn.", enum=["node", "zone", "pool"], default="zone")
+UNIT = _text_schema("What is lost in turn.", enum=["node", "zone", "pool"], default="zone")
 SCENARIO: JsonObject = {"type": "object", "description": "steps, in the form of `kschedctl help what-if`."}
 OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
 GROUPS: JsonObject = {
     **OBJECTS,
     "description": "Node groups: id, min, max, target, nodes, template, as `kschedctl help scale` has them.",
 }
-POOL_LABEL = _text("The label of nodes that names their node group.")
+POOL_LABEL = _text_schema("The label of nodes that names their node group.")
 FLAGS: JsonObject = {"type": "object", "description": "Flags of the Cluster Autoscaler, without dashes."}
 OF_GROUPS: Mapping[str, JsonObject] = {"node_groups": GROUPS, "pool_label": POOL_LABEL, "flags": FLAGS}
 TYPES: JsonObject = {**OBJECTS, "description": "Instance types, as kwok's instance_types.json has them."}
@@ -338,7 +344,7 @@ _DECLARED_TOOLS = (
         "Which nodes could go with all pods placed again?",
         "Drains node after node on a copy; what keeps each other node. Independent of any autoscaler.",
         {
-            "pool": _text("Only nodes of this node pool."),
+            "pool": _text_schema("Only nodes of this node pool."),
             "headroom_percent": {**PERCENT, "description": "So much cpu and memory stays free."},
             "keep_zone_loss": KEEP_ZONES,
         },

@@ -27,7 +27,7 @@ from kschedctl.render.sections import (
     mark_verdict,
 )
 from kschedctl.render.tables import Row, build_table
-from kschedctl.render.waiting_elsewhere import waiting_elsewhere_section
+from kschedctl.render.waiting_elsewhere import build_held_back_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedy import TEAMS
 from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts
@@ -100,7 +100,7 @@ def _waiting(pods: HelplessPods, style: Style) -> Row:
 
 def _waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
     """Build the table of the objects of the files whose pods kube-scheduler does not see yet."""
-    return waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
+    return build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
 
 
 def _searched(report: Remedies) -> Page:

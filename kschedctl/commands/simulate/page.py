@@ -29,7 +29,7 @@ from kschedctl.render.sections import (
     build_variation_section,
 )
 from kschedctl.render.tables import build_struct_table
-from kschedctl.render.waiting_elsewhere import waiting_elsewhere_section
+from kschedctl.render.waiting_elsewhere import build_held_back_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
@@ -42,7 +42,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
         *_workloads(report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *(build_growth(report.growth, style) if report.growth else build_unplaced_section(report.pending, style)),
-        *(waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
+        *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
         *build_retried_section(report.retried, style),
         *build_preempted_section(report.evicted, style, report.chain),
         *build_headroom_section(report.headroom),

@@ -13,7 +13,7 @@ from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
-from kschedctl.commands.snapshot.archive_diff import differences
+from kschedctl.commands.snapshot.archive_diff import iter_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
 from kschedctl.scheduler.framework.events import ChangedObject
@@ -79,13 +79,13 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 
     Objects of kinds that were not read at one of the moments are skipped.
     """
-    for difference in differences(before.cluster, after.cluster):
+    for difference in iter_differences(before.cluster, after.cluster):
         unread = [fork.cluster for fork, side in ((before, difference.old), (after, difference.new)) if side is None]
         if any(cluster.gap(difference.kind, difference.key[0]) for cluster in unread):
             continue
         old = None if difference.old is None else default_object(difference.kind, difference.old, before)
         new = None if difference.new is None else default_object(difference.kind, difference.new, after)
-        if difference.recreated:
+        if difference.is_recreated:
             yield ChangedObject(difference.kind, old, None)
             yield ChangedObject(difference.kind, None, new)
         else:

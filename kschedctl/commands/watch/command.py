@@ -22,7 +22,7 @@ from kschedctl.cli.forms import TABLE, OutputFormat, output_option
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.commands.explain.watching import follow_cluster
-from kschedctl.commands.help.command import topics
+from kschedctl.commands.help.command import read_topics
 from kschedctl.commands.watch.cluster_metrics import cluster_metrics
 from kschedctl.errors import UsageError
 from kschedctl.sources.read import read
@@ -156,5 +156,5 @@ def _printed(what: Printed) -> str:
     text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == what)
     if what is not Printed.DEPLOYMENT:
         return text
-    rights = topics()["rights"].partition("```yaml\n")[2].partition("```")[0]
+    rights = read_topics()["rights"].partition("```yaml\n")[2].partition("```")[0]
     return f"{rights}---\n{text}"

@@ -167,30 +167,30 @@ def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
     figure.text(PAD / WIDTH, at(0.7 * TITLE), title, weight="bold", fontsize=10)
     above = TITLE if plot.has_bars else TITLE + UNIT
     beneath = above + _compute_axes_height(plot)
-    left = PAD + 0.1 + max(map(_width, _labels(plot)))
+    left = PAD + 0.1 + max(map(_measure_width, _list_left_labels(plot)))
     axes = figure.add_axes(
         (left / WIDTH, at(beneath), (WIDTH - left - RIGHT) / WIDTH, _compute_axes_height(plot) / whole)
     )
     axes.set_axisbelow(True)
-    handles = _bars(plot, axes) if plot.has_bars else _lines(plot, axes)
+    handles = _draw_bars(plot, axes) if plot.has_bars else _draw_lines(plot, axes)
     if not plot.has_bars:
         unit = shorten_middle(printable(plot.y.title), MAX_TITLE_LENGTH)
         figure.text(PAD / WIDTH, at(TITLE + 0.4 * UNIT), unit, color=FAINT)
     if len(plot.series) > 1:
-        keys, place = [_key(series.name) for series in plot.series], (PAD / WIDTH, at(beneath + TICKS))
+        keys, place = [_format_key(series.name) for series in plot.series], (PAD / WIDTH, at(beneath + TICKS))
         figure.legend(handles, keys, loc="upper left", bbox_to_anchor=place, ncols=KEYS_IN_ROW, **LEGEND)
 
 
-def _labels(plot: Plot) -> list[str]:
-    """What is written at the left."""
+def _list_left_labels(plot: Plot) -> list[str]:
+    """Return the texts left of the axes."""
     if plot.has_bars:
         return [shorten_middle(printable(place), LABEL) for place in (*plot.places, *filter(None, [plot.note]))]
     values = [y for series in plot.series for _, y in build_line(plot, series)]
     return list(build_scale(plot.y, values).ticks.values())
 
 
-def _width(label: str) -> float:
-    """Inches of a label as it stands beside an axis."""
+def _measure_width(label: str) -> float:
+    """Return the width of a label in inches."""
     from matplotlib.font_manager import FontProperties  # noqa: PLC0415 - extra "plots"
     from matplotlib.textpath import TextPath  # noqa: PLC0415
 
@@ -199,12 +199,13 @@ def _width(label: str) -> float:
     return width / 72
 
 
-def _key(name: str) -> str:
-    """A blank in front: matplotlib leaves out names that begin with an underscore."""
+def _format_key(name: str) -> str:
+    """Return the name of a series with a blank before it, since matplotlib hides names that begin with _."""
     return " " + shorten_middle(printable(name), KEY)
 
 
-def _lines(plot: Plot, axes: Axes) -> list[Any]:
+def _draw_lines(plot: Plot, axes: Axes) -> list[Any]:
+    """Draw the lines and return their handles for the legend."""
     lines = [build_line(plot, series) for series in plot.series]
     x, y = (
         build_scale(axis, [point[i] for line in lines for point in line]) for i, axis in enumerate((plot.x, plot.y))
@@ -216,16 +217,18 @@ def _lines(plot: Plot, axes: Axes) -> list[Any]:
     axes.set_xlabel(shorten_middle(printable(plot.x.title), AXIS))
     axes.grid(axis="y", color=LINE, linewidth=0.6)
     return [
-        axes.plot(*_placed(line, x, y), color=COLORS[i % LOOKS], linestyle=DASHES[i % LOOKS], clip_on=False)[0]
+        axes.plot(*_scale_points(line, x, y), color=COLORS[i % LOOKS], linestyle=DASHES[i % LOOKS], clip_on=False)[0]
         for i, line in enumerate(lines)
     ]
 
 
-def _placed(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[list[float], list[float]]:
+def _scale_points(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[list[float], list[float]]:
+    """Return the x and y positions of the points."""
     return [x.position_of(a) for a, _ in line], [y.position_of(b) for _, b in line]
 
 
-def _bars(plot: Plot, axes: Axes) -> list[Any]:
+def _draw_bars(plot: Plot, axes: Axes) -> list[Any]:
+    """Draw the bars and return their handles for the legend."""
     stacked, rows = plot.kind is PlotKind.STACKS, range(len(plot.places))
     thick = 0.72 if stacked else 0.84 / len(plot.series)
     starts, handles = [0.0 for _ in rows], []
@@ -236,10 +239,10 @@ def _bars(plot: Plot, axes: Axes) -> list[Any]:
         if stacked:
             starts = [start + amount for start, amount in zip(starts, amounts, strict=True)]
         else:
-            _numbers(axes, amounts, at, [amount for _, amount in series.points])
+            _write_amounts(axes, amounts, at, [amount for _, amount in series.points])
     if stacked:
-        _numbers(axes, starts, [float(row) for row in rows], compute_totals(plot))
-    names = _labels(plot)
+        _write_amounts(axes, starts, [float(row) for row in rows], compute_totals(plot))
+    names = _list_left_labels(plot)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params("y", length=0)
@@ -251,8 +254,8 @@ def _bars(plot: Plot, axes: Axes) -> list[Any]:
     return handles
 
 
-def _numbers(axes: Axes, ends: Sequence[float], at: Sequence[float], amounts: Sequence[float]) -> None:
-    """What bars come to, behind them."""
+def _write_amounts(axes: Axes, ends: Sequence[float], at: Sequence[float], amounts: Sequence[float]) -> None:
+    """Write the amounts at the ends of the bars."""
     for end, y, amount in zip(ends, at, amounts, strict=True):
         axes.annotate(
             format_number(amount),

@@ -15,7 +15,7 @@ from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, group, of_coschedu
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.commands.wakes.between import wakes_between
 from kschedctl.commands.wakes.changes_that_wake import wake_ups
 from kschedctl.commands.wakes.many import wake_ups_of_pods
@@ -34,7 +34,7 @@ def asked(name: str, *objects: Json) -> WakeUps:
     scheduler = Scheduler(cluster_of(*objects))
     position = scheduler.view.pods.index[f"ml/{name}"]
     report = wake_ups(scheduler, scheduler.view.stored(scheduler.view.pods.objects[position]))
-    validate(json.loads(json.dumps(report.to_dict())), schema_of(WakeUps))
+    validate(json.loads(json.dumps(report.to_dict())), build_schema(WakeUps))
     return report
 
 

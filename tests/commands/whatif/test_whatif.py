@@ -10,7 +10,7 @@ import pytest
 from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, workload
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.commands.whatif import compare_configurations, whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import InputError, KschedctlError
@@ -316,5 +316,5 @@ def test_the_schema_is_one_of_its_dialect() -> None:
 
 def test_the_report_follows_its_schema() -> None:
     document = run({"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": ["n1"]}}).to_dict()
-    jsonschema.validate(document, schema_of(WhatIf))
+    jsonschema.validate(document, build_schema(WhatIf))
     assert json.dumps(document)

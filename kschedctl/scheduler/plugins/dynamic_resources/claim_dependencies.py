@@ -101,6 +101,8 @@ def _is_not_run(selector: DeviceSelector, lists: bool) -> bool:
     from kschedctl.scheduler.plugins.dynamic_resources.cel import compile_selector  # noqa: PLC0415 - the language takes a moment
 
     try:
-        return selector.cel is not None and bool(compile_selector(selector.cel.expression, lists).program.not_run)
+        return selector.cel is not None and bool(
+            compile_selector(selector.cel.expression, lists).program.unsupported_patterns
+        )
     except CompileError:
         return False
