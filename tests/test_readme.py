@@ -1,4 +1,4 @@
-"""What the README and the topics of ``kschedctl help`` show is what the program prints, and takes."""
+"""Check that the README and the help topics show what the program prints and accepts."""
 
 from __future__ import annotations
 

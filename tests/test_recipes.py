@@ -232,7 +232,7 @@ spec: {containers: [{name: web, image: web}]}
 
 
 def ask(copy: Path, *arguments: str) -> str:
-    """What is printed by a command that may end with 1: not schedulable."""
+    """Return what a command prints; its exit code may be 1 for a pod that does not schedule."""
     command = [sys.executable, "-m", "kschedctl", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=copy)
     assert done.returncode in (0, 1), done.stderr
@@ -279,7 +279,7 @@ SIGNED = """if True:
 
 
 def test_a_plugin_that_signs(copy: Path) -> None:
-    """Pods can be batched only if every plugin of the profile signs them."""
+    """Check that a pod is signed only if the plugin signs: every plugin of the profile has to."""
     assert "`sign` in `kschedctl/scheduler/framework/__init__.py`" in recipe("A plugin")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     for plugin, signed in ((PLUGIN, "[True]"), (PLUGIN.replace("def sign(", "def unsigned("), "[False]")):
@@ -304,7 +304,7 @@ def test_a_json_field(copy: Path) -> None:
 
 
 def test_a_version(copy: Path) -> None:
-    """A new minor version with a changed message and a new feature gate."""
+    """Add a minor version with a changed message and a new feature gate."""
     constant, path = re.findall(r"`(\w+)` in `(kschedctl/[\w/]+\.py)`", recipe("A version"))[0]
     (script,) = re.findall(r"`python (tests/[\w/]+\.py) 1\.N", recipe("A version"))
     rewrite(copy, path, rf"(?m)^(OLDEST_MINOR, VERIFIED_MINOR, {constant} = 30, \d\d), \d\d$", r"\1, 99")
@@ -331,7 +331,7 @@ def test_a_version(copy: Path) -> None:
 
 
 def test_a_text(copy: Path) -> None:
-    """The words of a fact stand in one place, with its plugin."""
+    """Check that the words of a fact are defined in one place, beside its plugin."""
     (path,) = re.findall(r"such as `Cordoned` in\s+`(kschedctl/[\w/]+\.py)`", recipe("A text"))
     file = copy / path
     old = file.read_text()

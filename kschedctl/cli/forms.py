@@ -32,7 +32,7 @@ def output_option(*names: str) -> object:
     """Declare the option `-o` of a command with these formats and the templates."""
 
     def parse_format(text: str | OutputFormat) -> OutputFormat:
-        """Raises BadParameter for a form that the command does not have."""
+        """Parse a value of `-o`. Raises BadParameter for a format that the command does not have."""
         if isinstance(text, OutputFormat):
             return text
         name, equals, template = text.removeprefix("=").partition("=")

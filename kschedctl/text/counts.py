@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Format a number with its noun.
+    """Return a number with its noun.
 
     >>> counted(1, "pod"), counted(5000, "pod"), counted(2, "loss", "losses")
     ('1 pod', '5,000 pods', '2 losses')
@@ -24,7 +24,7 @@ def agreeing(number: int, singular: str, plural: str) -> str:
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Format the first name and the number of the others.
+    """Return the first name and the number of the others.
 
     >>> first_of(["a"]), first_of(["a", "b", "c"])
     ('a', 'a (+2)')
@@ -33,7 +33,7 @@ def first_of(names: Sequence[str]) -> str:
 
 
 def first_few(words: Sequence[str], limit: int = 3) -> str:
-    """Format the first few names and the number of the others.
+    """Return the first few names and the number of the others.
 
     >>> first_few(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'

@@ -241,5 +241,5 @@ def _fits_with_tolerations(
     """Return whether the node is feasible for the pod once it tolerates these taints."""
     tolerations = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
     tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *tolerations)))
-    cycle = scheduler.cycle(framework.unasked(), tolerant)
+    cycle = scheduler.cycle(framework.without_extenders(), tolerant)
     return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}
