@@ -105,7 +105,7 @@ SEARCH_UNFINISHED = "of node {} were not searched to the end ({:,} steps)"
 def find_cycle_unknowns(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
     """Yield what is uncertain in one cycle: unasked extenders, nominations, and unfinished device searches."""
     yield from cycle.consultation.unknown
-    yield from unsure_nominations.find_cycle_doubts(cycle, framework.unasked())
+    yield from unsure_nominations.find_cycle_doubts(cycle, framework.without_extenders())
     verdict = cycle.filter.verdicts.get(DynamicResources.name)
     for rejection in verdict.rejections if verdict else ():
         if rejection.reason.endswith(UNDECIDED):

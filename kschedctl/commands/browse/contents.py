@@ -89,7 +89,7 @@ def _answer(scheduler: Scheduler, row: int, pod: Pod) -> str:
     framework = scheduler.framework(stored.spec.scheduler_name)
     if framework is None:
         return f'no profile serves scheduler name "{stored.spec.scheduler_name}"'
-    cycle = scheduler.cycle(framework.unasked(), stored)
+    cycle = scheduler.cycle(framework.without_extenders(), stored)
     if cycle.error is not None:
         return cycle.error
     if cycle.gated:

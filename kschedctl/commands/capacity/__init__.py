@@ -21,7 +21,7 @@ from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
-from kschedctl.commands.explain.reach import but_for_room, find_obstacles
+from kschedctl.commands.explain.reach import find_nodes_lacking_room, find_obstacles
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create
@@ -249,7 +249,7 @@ def run_trial(shared: PodShapes, trial: Trial, done: Callable[[int], None] = lam
         verdict=last.verdict,
         message=simulation.message(last.position) if stopped else last.message,
         eliminations=report_eliminations(find_obstacles(stopped), stopped) if stopped else (),
-        headroom=compute_headroom(view, before, but_for_room(stopped) if stopped else None),
+        headroom=compute_headroom(view, before, find_nodes_lacking_room(stopped) if stopped else None),
         unknown=find_simulation_unknowns(simulation),
         curve=() if shared.sampling else tuple(_build_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
         created=shared.admitted[trial.shape][0],

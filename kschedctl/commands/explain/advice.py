@@ -155,10 +155,11 @@ def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
     if len(causes) > 1 and not causes[0].within and causes[0].nearest:
         text = "Each of these alone leaves some nodes, together they leave none: one has to change"
         yield Advice("ChangeOneOfThem", text)
-    yield from _once_each(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
+    yield from _drop_duplicates(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
 
 
-def _once_each(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
+def _drop_duplicates(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
+    """Yield each suggestion once, and skip None."""
     return (suggestion for suggestion in dict.fromkeys(suggestions) if suggestion is not None)
 
 
@@ -240,5 +241,5 @@ def _fits_with_tolerations(
     """Return whether the node is feasible for the pod once it tolerates these taints."""
     tolerations = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
     tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *tolerations)))
-    cycle = scheduler.cycle(framework.unasked(), tolerant)
+    cycle = scheduler.cycle(framework.without_extenders(), tolerant)
     return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}

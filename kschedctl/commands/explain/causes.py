@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.commands.explain.eliminations import find_fact, group_by_reason, measure_distance
-from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, standing
+from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, combine_obstacles
 from kschedctl.commands.explain.report import Cause
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
@@ -32,7 +32,7 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     if cycle.pre_filter.status.rejected:
         return tuple(_build_cause([o], o.mask, cycle, 0, None) for o in obstacles if not o.looked_at)
     nodes = len(cycle.view.nodes)
-    stands = standing(obstacles, nodes)
+    stands = combine_obstacles(obstacles, nodes)
     if not nodes:
         return ()
     lowest_level = int(stands.level.min())
@@ -82,7 +82,7 @@ def _build_cause(
 ) -> Cause:
     """Build the cause for a reason and the nodes (N,) to which it applies, with the closest node and its fact."""
     plugin, reason = same_reason[0].plugin, same_reason[0].reason
-    rows = standing.nearest(mask, measure_distance(same_reason)) if standing else np.flatnonzero(mask)
+    rows = standing.sort_by_closeness(mask, measure_distance(same_reason)) if standing else np.flatnonzero(mask)
     if not len(rows):
         return Cause(plugin, reason, 0, eligible_count)
     row = int(rows[0])

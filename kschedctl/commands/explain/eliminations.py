@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from kschedctl.api.node_pools import find_pool
-from kschedctl.commands.explain.reach import Distances, Obstacle, Standing, standing
+from kschedctl.commands.explain.reach import Distances, Obstacle, Standing, combine_obstacles
 from kschedctl.commands.explain.report import Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import describe_fact
@@ -22,7 +22,7 @@ def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[El
     """Report the reasons that kube-scheduler gives, those against eligible nodes first, with the closest node of
     each.
     """
-    stands = standing(obstacles, len(cycle.view.nodes))
+    stands = combine_obstacles(obstacles, len(cycle.view.nodes))
     with_levels = [
         _build_elimination(same, stands, cycle) for same in group_by_reason(o for o in obstacles if o.reported.any())
     ]
@@ -39,7 +39,7 @@ def group_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
 
 def _build_elimination(same_reason: list[Obstacle], standing: Standing, cycle: Cycle) -> tuple[int, Elimination]:
     """Build an elimination, and return it with the level of its closest node, by which eliminations are ordered."""
-    rows = standing.nearest(
+    rows = standing.sort_by_closeness(
         np.logical_or.reduce([obstacle.reported for obstacle in same_reason]), measure_distance(same_reason)
     )
     nearest = int(rows[0])
@@ -70,7 +70,7 @@ def find_fact(same_reason: Iterable[Obstacle], row: int) -> AnyFact | None:
 def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
     """Report every node: feasible ones by score, then the others, closest to fitting first."""
     totals = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
-    stands = standing(obstacles, len(cycle.view.nodes))
+    stands = combine_obstacles(obstacles, len(cycle.view.nodes))
     score = np.array([totals.get(row, -1) for row in range(len(cycle.view.nodes))])
     order = np.lexsort((stands.distance, stands.against, stands.level, -score, score < 0))
     return tuple(_report_node(obstacles, cycle, row, totals) for row in order.tolist())

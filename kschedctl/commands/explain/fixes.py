@@ -56,16 +56,16 @@ def find_unheard_extenders(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
     )
 
 
-def add_fixes(report: Explanation, asked: TargetPod) -> Explanation:
+def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     """Add the best of the smallest fixes to an explanation, or the reasons why kinds of fixes cannot exist."""
-    if not may_be_fixed(report, asked):
+    if not may_be_fixed(report, target):
         return report
-    search, ranking = run_search(asked, RemedyWishes(smallest=True))
-    rollouts = Rollouts(asked.workload)
+    search, ranking = run_search(target, RemedyWishes(smallest=True))
+    rollouts = Rollouts(target.workload)
     best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials), FIXES_SHOWN)
     shown = complete_first(
         remedy_of(
-            fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+            fix.ranked, search.trials.key, target.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
         )
         for fix in best
     )
@@ -78,7 +78,7 @@ def add_fixes(report: Explanation, asked: TargetPod) -> Explanation:
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 
-def may_be_fixed(report: Explanation, asked: TargetPod) -> bool:
+def may_be_fixed(report: Explanation, target: TargetPod) -> bool:
     """Return whether to search for fixes.
 
     There are none for a pod that fits by itself and is held back by its group, nor for the gang of another project,
@@ -90,23 +90,23 @@ def may_be_fixed(report: Explanation, asked: TargetPod) -> bool:
     is_helpable = report.verdict in HELPABLE_VERDICTS or (
         report.verdict == "Gated" and gates == {DynamicResources.name}
     )
-    return is_helpable and not report.permit and asked.pod.metadata.deletion_timestamp is None
+    return is_helpable and not report.permit and target.pod.metadata.deletion_timestamp is None
 
 
 def run_search(
-    asked: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
+    target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[Ranked]]:
     """Run the search for fixes, and return it with the fixes that it found, in order."""
     search = RemedySearch(
-        Trials(asked.scheduler, find_unchanged_pod(asked)), against, everywhere, wishes, progress=progress
+        Trials(target.scheduler, find_unchanged_pod(target)), against, everywhere, wishes, progress=progress
     )
     return search, ranked(search.run())
 
 
-def find_unchanged_pod(asked: TargetPod) -> Pod:
+def find_unchanged_pod(target: TargetPod) -> Pod:
     """Return the pod as it stands in the cluster or its manifest, or the target's pod if the question changed it."""
-    meta, view = asked.pod.metadata, asked.scheduler.view
-    for pod in (asked.workload, asked.scheduler.cluster.pod(meta.namespace, meta.name)):
-        if isinstance(pod, Pod) and held(pod, view).spec == asked.pod.spec:
+    meta, view = target.pod.metadata, target.scheduler.view
+    for pod in (target.workload, target.scheduler.cluster.pod(meta.namespace, meta.name)):
+        if isinstance(pod, Pod) and held(pod, view).spec == target.pod.spec:
             return pod
-    return asked.pod
+    return target.pod

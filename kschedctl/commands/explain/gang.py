@@ -122,9 +122,11 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     if report_now.verdict != UNSCHEDULABLE:
         return TriedGang(report_now, failures)
     own_groups = schedules_groups_together(scheduler.gates)
-    others = find_deadlocked_gangs(cycle, lambda other: _is_placed(scheduler.view, gang, other), own_groups=own_groups)
+    deadlocked = find_deadlocked_gangs(
+        cycle, lambda other: _is_placed(scheduler.view, gang, other), own_groups=own_groups
+    )
     waits = find_crossed_groups(cycle, result, own_groups=own_groups) if gang.bound_together else CrossedGroupFields()
-    return TriedGang(replace(report_now, deadlocked_with=format_group_keys(others), **waits), failures)
+    return TriedGang(replace(report_now, deadlocked_with=format_group_keys(deadlocked), **waits), failures)
 
 
 def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:

@@ -174,18 +174,18 @@ def build_matrices(
         if not grid.cells[NODE]:
             continue
         packed = _pack(_build_indexed(grid, nodes))
-        same = packed, report.headline
-        if same not in alike and size + len(packed) > MAX_PACKED_BYTES:
+        key = packed, report.headline
+        if key not in alike and size + len(packed) > MAX_PACKED_BYTES:
             left_out += len(pods)
             continue
-        size += 0 if same in alike else len(packed)
-        alike.setdefault(same, ([], report, Grid(grid.columns, ())))[0].extend(pods)
+        size += 0 if key in alike else len(packed)
+        alike.setdefault(key, ([], report, Grid(grid.columns, ())))[0].extend(pods)
     if not alike:
         return []
-    made = tuple(
+    matrices = tuple(
         _build_packed_matrix(pods, report, frame, packed) for (packed, _), (pods, report, frame) in alike.items()
     )
-    content = PackedMatrices(_pack([list(node) for node in nodes]), made, _describe_left_out(left_out, elsewhere))
+    content = PackedMatrices(_pack([list(node) for node in nodes]), matrices, _describe_left_out(left_out, elsewhere))
     return [HtmlSection(title, [("matrices", content)])]
 
 

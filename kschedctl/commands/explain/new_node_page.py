@@ -47,25 +47,29 @@ def _describe_queue_answer(new: NewNode) -> str:
     if queue is None:
         return f"Yes, from {new.autoscaler}"
     rivals = f" ({first_few(queue.rivals)})" if queue.rivals else ""
-    others = counted(len(queue.rivals), "other waiting pod")
+    rivals_count = counted(len(queue.rivals), "other waiting pod")
     if queue.placed and not queue.rivals:
         return f"Yes, from {new.autoscaler}, whatever else waits"
     if queue.placed:
-        return f"Yes, from {new.autoscaler}: {queue.growth}, which the pod shares with {others}{rivals}"
+        return f"Yes, from {new.autoscaler}: {queue.growth}, which the pod shares with {rivals_count}{rivals}"
     enough = f"; {queue.enough:,} would be enough" if queue.enough is not None else ""
-    taken = f"{others} take their room{rivals}" if len(queue.rivals) != 1 else f"{others} takes their room{rivals}"
+    taken = (
+        f"{rivals_count} take their room{rivals}"
+        if len(queue.rivals) != 1
+        else f"{rivals_count} takes their room{rivals}"
+    )
     return f"Not for this pod: {new.autoscaler} adds {queue.growth}, but {taken}{enough}"
 
 
 def _build_autoscaler_event(new: NewNode) -> Page:
     """Build the line that compares the answer with the autoscaler's own event."""
-    said = new.said
-    if said is None:
+    event = new.said
+    if event is None:
         return ()
-    at = f" at {said.at}" if said.at else ""
-    if said.agrees:
+    at = f" at {event.at}" if event.at else ""
+    if event.agrees:
         return (paragraph(f"That is what {new.autoscaler} said{at}."),)
-    return (paragraph(Marked(f"{new.autoscaler} said otherwise{at}:", Tone.WARNING), said.message),)
+    return (paragraph(Marked(f"{new.autoscaler} said otherwise{at}:", Tone.WARNING), event.message),)
 
 
 def build_growth(growth: NodeGrowth, style: Style) -> Page:
@@ -84,13 +88,13 @@ def build_growth(growth: NodeGrowth, style: Style) -> Page:
 def build_brief_growth(growth: NodeGrowth, style: Style) -> Page:
     """Build the short section about new nodes, below a table that already has kube-scheduler's messages."""
     without = f"; {counted(growth.without, 'pod')} never scheduled" if growth.without else ""
-    told = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
+    sentence = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
     never = Bullets(
         tuple(_describe_never_scheduled(pods, style) for pods in growth.never if pods.autoscaler or pods.causes)
     )
     pools = build_struct_table(growth.pools, style, full=False)
     return section(
-        "Would new nodes come?", paragraph(told), *_build_doubts(growth), *pools, never, _build_sources(growth)
+        "Would new nodes come?", paragraph(sentence), *_build_doubts(growth), *pools, never, _build_sources(growth)
     )
 
 
@@ -99,8 +103,8 @@ def _describe_never_scheduled(never: NeverScheduled, style: Style) -> str:
     autoscaler's.
     """
     words = never.autoscaler if style.wide else shorten_error(never.autoscaler)
-    said = (*never.causes, *([words] if style.wide or not never.causes else []))
-    return f"{first_of(never.pods)}: {'; '.join(said)}"
+    reasons = (*never.causes, *([words] if style.wide or not never.causes else []))
+    return f"{first_of(never.pods)}: {'; '.join(reasons)}"
 
 
 def _build_doubts(growth: NodeGrowth) -> Page:

@@ -271,9 +271,9 @@ def _stack_facts(by: str, why: str, also: str) -> Stack:
 def _split_refusals(refusals: Sequence[Refusal], style: Style) -> tuple[str, str, str]:
     """Return the reported plugin, its figures, and the other plugins; with ``-o wide`` also their figures."""
     first = refusals[0].plugin
-    others = [refusal for refusal in refusals if refusal.plugin != first]
+    other_refusals = [refusal for refusal in refusals if refusal.plugin != first]
     facts = (r.fact or ("" if r.plugin else r.reason) for r in refusals if r.plugin == first)
-    also = [f"{r.plugin}: {r.fact or r.reason}" if style.wide else r.plugin for r in others]
+    also = [f"{r.plugin}: {r.fact or r.reason}" if style.wide else r.plugin for r in other_refusals]
     return (
         first or "not looked at",
         "; ".join(filter(None, facts)),
@@ -447,5 +447,5 @@ def _build_once_created(report: Explanation) -> Iterator[Paragraph]:
     """Yield what scheduling would say about the pod once it is created."""
     once = report.once_created
     if once is not None:
-        said = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"
-        yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), said)
+        answer = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"
+        yield paragraph(Marked(report.pod, Tone.STRONG), Marked("once created:", Tone.WARNING), answer)

@@ -141,5 +141,5 @@ def _build_answers(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
 
 def _shorten_answer(member: PendingPod, group: PendingGroup) -> Marked:
     """Return the answer for one pod without the cause that stands above it."""
-    said = member.headline.removeprefix(group.cause).strip(": ")
-    return Marked(f"{member.pod} {said}" if said.startswith("(") else f"{member.pod}: {said}", Tone.FAINT)
+    details = member.headline.removeprefix(group.cause).strip(": ")
+    return Marked(f"{member.pod} {details}" if details.startswith("(") else f"{member.pod}: {details}", Tone.FAINT)

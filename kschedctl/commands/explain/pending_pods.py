@@ -188,11 +188,14 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> 
 
 def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation], now: str) -> tuple[PendingGroup, ...]:
     """Group pods by verdict and shared cause, unschedulable ones first, then by size."""
-    alike: dict[object, list[Pod]] = {}
+    by_cause: dict[object, list[Pod]] = {}
     for pod in pods:
-        alike.setdefault((explanations[pod.key].verdict, find_shared_cause(explanations[pod.key])), []).append(pod)
-    made = [_build_group(sorted(same, key=_creation_sort_key), explanations, now) for same in alike.values()]
-    return tuple(sorted(made, key=lambda group: (group.verdict in FINE, -len(group.pods))))
+        by_cause.setdefault((explanations[pod.key].verdict, find_shared_cause(explanations[pod.key])), []).append(pod)
+    groups = [
+        _build_group(sorted(pods_of_cause, key=_creation_sort_key), explanations, now)
+        for pods_of_cause in by_cause.values()
+    ]
+    return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -len(group.pods))))
 
 
 def _build_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:

@@ -89,9 +89,11 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
-    others = () if result.placed else find_deadlocked_gangs(cycle)
+    deadlocked = () if result.placed else find_deadlocked_gangs(cycle)
     return replace(
-        report(result), deadlocked_with=format_group_keys(others), **find_crossed_groups(cycle, result, own_groups=True)
+        report(result),
+        deadlocked_with=format_group_keys(deadlocked),
+        **find_crossed_groups(cycle, result, own_groups=True),
     )
 
 

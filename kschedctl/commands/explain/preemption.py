@@ -108,14 +108,14 @@ def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
 def _find_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
     """Yield the groups of pods on the node with equal priority and start time that contain a victim, victims first."""
     pods, here = view.pods, np.array(view.pods_on(candidate.row), np.int64)
-    alike: dict[tuple[int, int], list[int]] = {}
+    by_rank: dict[tuple[int, int], list[int]] = {}
     ranks = zip(pods.priority[pods.info[here]].tolist(), pods.start[here].tolist(), strict=True)
     for position, rank in zip(here.tolist(), ranks, strict=True):
-        alike.setdefault(rank, []).append(position)
+        by_rank.setdefault(rank, []).append(position)
     victims = frozenset(candidate.victims)
-    for same in alike.values():
-        if len(same) > 1 and not victims.isdisjoint(same):
-            yield tuple(pods.objects[p].key for p in sorted(same, key=lambda p: (p not in victims, p)))
+    for equals in by_rank.values():
+        if len(equals) > 1 and not victims.isdisjoint(equals):
+            yield tuple(pods.objects[p].key for p in sorted(equals, key=lambda p: (p not in victims, p)))
 
 
 def _report_victim(position: Position, violating: bool, view: Fork) -> VictimReport:

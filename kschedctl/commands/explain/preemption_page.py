@@ -90,19 +90,19 @@ def _build_ties(report: PreemptionReport, style: Style) -> list[Block]:
     return [Bullets((*shown, note) if note else tuple(shown))] if shown else []
 
 
-def _describe_tie(node: str, same: tuple[str, ...], candidate: CandidateReport) -> str:
+def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport) -> str:
     """Describe pods of a node with equal priority and start time."""
-    victims = [pod for pod in same if pod in candidate.victims]
-    others = "" if len(victims) == len(same) else f", so others may go than {names(victims, TIED_SHOWN)}"
-    equal = f"{names(same, TIED_SHOWN)} are equal in priority and start"
-    return f"{node}: {equal}; kube-scheduler takes them in the order of its memory{others}"
+    victims = [pod for pod in equals if pod in candidate.victims]
+    alternatives = "" if len(victims) == len(equals) else f", so others may go than {names(victims, TIED_SHOWN)}"
+    equal = f"{names(equals, TIED_SHOWN)} are equal in priority and start"
+    return f"{node}: {equal}; kube-scheduler takes them in the order of its memory{alternatives}"
 
 
 def _build_narrow_row(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
     """Build the row of a narrow table, with the facts about the victim below its name."""
     node, pod, priority, owner, started, budgets = map(with_tone, row)
-    known = {"of": owner.text, "started": started.text, "breaks PDB": budgets.text}
-    facts = (Marked(f"{what} {value}" if value else "", Tone.FAINT) for what, value in known.items())
+    facts_by_label = {"of": owner.text, "started": started.text, "breaks PDB": budgets.text}
+    facts = (Marked(f"{what} {value}" if value else "", Tone.FAINT) for what, value in facts_by_label.items())
     return (node, priority, Stack((pod, *facts)))
 
 

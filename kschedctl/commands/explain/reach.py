@@ -155,29 +155,29 @@ def _find_levels(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
     """Return how hard a rejection is on each node (N,)."""
     nodes = len(rejection.mask)
     if plugin == DynamicResources.name and rejection.reason == CANNOT_ALLOCATE:
-        return np.where(_without_devices(cycle, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+        return np.where(_find_deviceless(cycle, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
     match rejection.fact(int(rejection.mask.argmax())) if rejection.fact else None:
         case Cordoned() | UntoleratedTaint():
             return np.full(nodes, KEPT_AWAY, np.int8)
         case Insufficient(resource=name):
-            return np.where(_offers_none(cycle, name, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+            return np.where(_find_without_resource(cycle, name, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
         case NotEnoughStorage(storage_class=name):
-            return np.where(_has_storage_pools(cycle, name), NEAR, OUT_OF_REACH).astype(np.int8)
+            return np.where(_find_served_nodes(cycle, name), NEAR, OUT_OF_REACH).astype(np.int8)
     return np.full(nodes, OUT_OF_REACH if rejection.code is Code.UNRESOLVABLE else NEAR, np.int8)
 
 
-def _offers_none(cycle: Cycle, resource: str, mask: Bools) -> Bools:
-    """(N,): those of the nodes without any of the resource, where only some nodes have it, as they have GPUs."""
+def _find_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bools:
+    """Return the mask (N,) of nodes that do not offer the resource at all."""
     if not is_scalar(resource):
         return np.zeros(len(mask), np.bool_)
     column = cycle.view.resources.get(resource)
     return mask.copy() if column is None else mask & (cycle.view.allocatable[:, column] == 0)
 
 
-def _has_storage_pools(cycle: Cycle, storage_class: str) -> Bools:
-    """Return (N,) which nodes some CSIStorageCapacity of the class is for; all nodes if there is none for any node.
+def _find_served_nodes(cycle: Cycle, storage_class: str) -> Bools:
+    """Return the mask (N,) of nodes that a CSIStorageCapacity of the class serves; all nodes if none serves any.
 
-    A driver that publishes no capacity at all does not tell by that which nodes its volumes can be used on.
+    A driver that publishes no capacity does not say where its volumes can be used.
     """
     served = np.zeros(len(cycle.view.nodes), np.bool_)
     for pool in listers(cycle.view).pools_of_class.get(storage_class, ()):
@@ -186,8 +186,8 @@ def _has_storage_pools(cycle: Cycle, storage_class: str) -> Bools:
     return served if served.any() else ~served
 
 
-def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
-    """(N,): those of the nodes that no device is for."""
+def _find_deviceless(cycle: Cycle, mask: Bools) -> Bools:
+    """Return the mask (N,) of nodes without any device that the pod could use."""
     bare = np.zeros(len(mask), np.bool_)
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     for row in np.flatnonzero(mask).tolist():
@@ -195,8 +195,8 @@ def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
     return bare
 
 
-def but_for_room(cycle: Cycle) -> Bools:
-    """(N,): the nodes that would take the pod if they had room: nothing but the resources that are left refuses it."""
+def find_nodes_lacking_room(cycle: Cycle) -> Bools:
+    """Return the mask (N,) of nodes that would take the pod if enough of their resources were free."""
     free = cycle.considered.copy()
     for plugin, verdict in cycle.filter.verdicts.items():
         if plugin != NodeResourcesFit.name:
@@ -205,21 +205,24 @@ def but_for_room(cycle: Cycle) -> Bools:
 
 
 class Standing(NamedTuple):
-    """(N,) each: how far a node is out of reach, how many things stand against it, and how far it is from passing."""
+    """How the nodes stand with the pod, as arrays of shape (N,)."""
 
     level: Levels
+    """How far the node is out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""
     against: npt.NDArray[np.int64]
+    """The number of obstacles."""
     distance: Distances
+    """How far the node is from passing the reported reason."""
 
-    def nearest(self, mask: Bools, distance: Distances | None = None) -> npt.NDArray[np.int64]:
-        """The rows of the mask, the nearest first."""
+    def sort_by_closeness(self, mask: Bools, distance: Distances | None = None) -> npt.NDArray[np.int64]:
+        """Return the rows of the mask, closest to fitting first. `distance` replaces the standing's own."""
         rows = np.flatnonzero(mask)
         far = self.distance if distance is None else distance
         return rows[np.lexsort((far[rows], self.against[rows], self.level[rows]))]
 
 
-def standing(obstacles: Iterable[Obstacle], nodes: int) -> Standing:
-    """What all obstacles together make of the nodes."""
+def combine_obstacles(obstacles: Iterable[Obstacle], nodes: int) -> Standing:
+    """Combine all obstacles into the standing of each node."""
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)
     for obstacle in obstacles:

@@ -28,8 +28,8 @@ class Supposed:
     def __bool__(self) -> bool:
         return bool(self.priority is not None or self.priority_class or self.words)
 
-    def apply_to(self, asked: TargetPod) -> TargetPod:
+    def apply_to(self, target: TargetPod) -> TargetPod:
         """Return the target with the supposed changes. Raises UsageError and InputError."""
         return supposed(
-            asked._replace(pod=with_other_priority(asked, self.priority, self.priority_class)), " ".join(self.words)
+            target._replace(pod=with_other_priority(target, self.priority, self.priority_class)), " ".join(self.words)
         )

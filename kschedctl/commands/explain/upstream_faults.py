@@ -32,7 +32,7 @@ def _iter_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
 def _run_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
     """Run the cycle with the plugin as it should be."""
     assert fault.without is not None
-    return run_cycle(framework.unasked().with_plugin(fault.without), cycle.info, cycle.view)
+    return run_cycle(framework.without_extenders().with_plugin(fault.without), cycle.info, cycle.view)
 
 
 def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:

@@ -48,10 +48,10 @@ def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -
         key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name
         equal_pods.setdefault(key, []).append(pod)
     done, replays = progress.begin("Replaying pending pods", len(pods)), []
-    for same in equal_pods.values():
-        explanation = drop_unwritten_message(explain_pod(scheduler, scheduler.view.stored(same[0]), nodes=False))
-        replays.append(ReplayedPods(tuple(same), explanation))
-        done(len(same))
+    for members in equal_pods.values():
+        explanation = drop_unwritten_message(explain_pod(scheduler, scheduler.view.stored(members[0]), nodes=False))
+        replays.append(ReplayedPods(tuple(members), explanation))
+        done(len(members))
     return tuple(replays)
 
 
@@ -365,11 +365,11 @@ def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) ->
         return report
     audited = ReplayedCluster(scheduler, now)
     waiting = next((pod for pod in audited.compute_once(find_waiting_pods) if pod.pod.key == report.pod), None)
-    found = waiting and _find_retry_advice(waiting, audited)
-    if not found:
+    correction = waiting and _find_retry_advice(waiting, audited)
+    if not correction:
         return report
-    others = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
-    return replace(report, advice=(found, *others))
+    other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
+    return replace(report, advice=(correction, *other_advice))
 
 
 def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:

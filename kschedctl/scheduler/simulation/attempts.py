@@ -1,4 +1,4 @@
-"""Single attempts at pods of a simulation and at groups of them: where they go, and who has to go for them."""
+"""Attempts at single pods and at groups of pods in a simulation, with the preemptions that they cause."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Attempts(PodsOnNodes):
 
     @property
     def preemption(self) -> bool:
-        """Whether pods evict others."""
+        """Whether pods may preempt others."""
         return self.search.preemption
 
     @preemption.setter
@@ -71,11 +71,11 @@ class Attempts(PodsOnNodes):
         self.search.preemption = preemption
 
     def queue(self, positions: Iterable[Position]) -> list[Position]:
-        """In the order in which they are tried first."""
+        """Return the positions in the order in which they are tried first."""
         return sort_positions(self.scheduler, self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
-        """One pod, with preemption; None when it fits nowhere now."""
+        """Try one pod, with preemption; return None if it fits nowhere now."""
         if self.gangs.key(position) is not None:
             return next(iter(self.tried_together([position], queued=False)[0]), None)
         framework = self.framework(position)
@@ -83,12 +83,12 @@ class Attempts(PodsOnNodes):
         if settled is not None or framework is None:
             return settled
         try:
-            return self._placed(position, framework)
+            return self._try_to_place(position, framework)
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
 
-    def _placed(self, position: Position, framework: Framework) -> Outcome | None:
-        """Put it on the best of the nodes that fit, or make room at once, if that helps. Raises PluginError."""
+    def _try_to_place(self, position: Position, framework: Framework) -> Outcome | None:
+        """Put the pod on the best feasible node, or preempt for it if that helps at once. Raises PluginError."""
         choice = self.search.find(position, framework)
         if choice is not None:
             if refusal := find_permit_rejection(framework, choice.info, self.view, choice.row):
@@ -113,7 +113,7 @@ class Attempts(PodsOnNodes):
         outcomes = [outcome for outcome in settled.values() if outcome is not None]
         left = [position for position in members if settled[position] is None]
         try:
-            attempt = self._placed_together(left, queued) if left else NOT_PLACED
+            attempt = self._try_group(left, queued) if left else NOT_PLACED
         except PluginError as error:
             return [*outcomes, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
         for position, member in attempt.placed.items():
@@ -121,8 +121,8 @@ class Attempts(PodsOnNodes):
             outcomes.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
         return outcomes, attempt
 
-    def _placed_together(self, members: Sequence[Position], queued: bool) -> GangAttempt:
-        """Where the members are now, if enough of them fit. Raises PluginError."""
+    def _try_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
+        """Try the members together, and return where they are if enough of them fit. Raises PluginError."""
         framework, key = self.require_framework(members[0]), self.gangs.key(members[0])
         names = {self.require_framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
@@ -143,11 +143,11 @@ class Attempts(PodsOnNodes):
         return attempt
 
     def went_for(self, position: Position) -> tuple[Position, ...]:
-        """The victims that were preempted for a pod, which has come to its node."""
+        """Return the victims that were preempted for a pod which has come to its node."""
         return self.victims.pop(position, ()) if self.victims else ()
 
     def make_room(self, victims: Sequence[Position]) -> Sequence[Position]:
-        """Who is preempted goes at once."""
+        """Evict the victims at once, and return them."""
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
@@ -187,7 +187,7 @@ class Attempts(PodsOnNodes):
         return tuple(tied)
 
     def settled(self, position: Position, framework: Framework | None) -> Outcome | None:
-        """The outcome of a pod that does not get as far as a scheduling cycle."""
+        """Return the outcome of a pod that does not reach a scheduling cycle, or None."""
         info = self.incoming(position)
         if framework is None:
             return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.format_not_served(info))

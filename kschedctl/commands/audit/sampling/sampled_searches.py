@@ -288,7 +288,7 @@ def _measured(kind: PodKind, percentages: Sequence[int], done: Done, unknown: di
     framework, unknowns = kind.scheduler.framework_for(info, kind.scheduler.view)
     unknown.update(dict.fromkeys(unknowns))
     assert framework is not None
-    return measured(kind, framework.unasked(), percentages, done)
+    return measured(kind, framework.without_extenders(), percentages, done)
 
 
 def _profile(name: str, setting: SamplingSetting, kinds: Sequence[SampledKind], max_loss: float) -> SampledProfile:
