@@ -108,7 +108,7 @@ def left(expander: str, offers: tuple[Offer, ...], priorities: str | None = None
     config_map = None if priorities is None else ConfigMap(ObjectMeta("m", "n"), {"priorities": priorities})
     events: list[tuple[str, str, str]] = []
     requests = {"cpu": 500, "memory": 1000 * 2**20}
-    best, tied = Expanders(templates, lambda pod: requests, config_map, events).best(expander, options)
+    best, tied = Expanders(templates, lambda pod: requests, config_map, events).choose(expander, options)
     return set(tied or ([best.group.id] if best else [])), list(events)
 
 
