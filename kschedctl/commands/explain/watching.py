@@ -10,6 +10,7 @@ from datetime import datetime
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import PICTURES, TEMPLATES
 from kschedctl.cli.options import Scope, Source
+from kschedctl.cli.sigterm import TERMINATED, leave_on_sigterm
 from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,
@@ -30,7 +31,7 @@ DATA = ("json", "yaml", "name", "csv", *TEMPLATES)
 def watch_cluster(
     source: Source, scope: Scope, form: str, answer: Callable[[Cluster], Answer], live: LiveKinds = NOTHING_MORE
 ) -> int:
-    """Print the answer each time the verdict changes, until a single pod is bound, and return the last exit code.
+    """Print the answer each time the verdict changes, until a single pod is bound or SIGTERM, and return the exit code.
 
     Raises KschedctlError, also if the pod of the question no longer exists.
     """
@@ -40,15 +41,17 @@ def watch_cluster(
         raise UsageError("only a live cluster can be watched", where="--watch")
     printed_verdict: object = None
     code = 0
-    for cluster in follow_cluster(source, scope.namespace, live):
-        latest = answer(cluster)
-        verdict = _find_changes_to_report(latest)
-        if verdict != printed_verdict:
-            _print_answer(latest, again=printed_verdict is not None)
-            printed_verdict, code = verdict, latest.exit_code
-        if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
-            break
-    return code
+    with leave_on_sigterm():
+        for cluster in follow_cluster(source, scope.namespace, live):
+            latest = answer(cluster)
+            verdict = _find_changes_to_report(latest)
+            if verdict != printed_verdict:
+                _print_answer(latest, again=printed_verdict is not None)
+                printed_verdict, code = verdict, latest.exit_code
+            if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
+                break
+        return code
+    return TERMINATED
 
 
 def follow_cluster(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,6 +17,7 @@ from kschedctl.api.workloads import makes_pods
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, OutputFormat, output_option
 from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.sigterm import leave_on_sigterm
 from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.commands.help.command import read_topics
@@ -108,36 +106,13 @@ def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Se
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--metrics", hint="-o openmetrics prints once")
     least = seconds_of(every, "--every")
-    with _until_sigterm(), MetricsServer(address) as served:
+    with leave_on_sigterm(), MetricsServer(address) as served:
         for cluster in follow_cluster(source, None, ALL_KINDS, every=least):
             started = time.monotonic()
             now = datetime.now(UTC).isoformat(timespec="seconds")
             served.show(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)
             time.sleep(max(least, time.monotonic() - started))  # no more than half of a processor
     return SCHEDULES
-
-
-class _TerminatedError(Exception):
-    """SIGTERM was received."""
-
-
-@contextmanager
-def _until_sigterm() -> Iterator[None]:
-    """Leave the block on SIGTERM, by which Kubernetes and systemd end a server in order."""
-
-    def end(*_: object) -> None:
-        raise _TerminatedError
-
-    if threading.current_thread() is not threading.main_thread():  # which alone may handle signals
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except _TerminatedError:
-        return
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _shapes(names: Sequence[str]) -> list[JsonObject]:

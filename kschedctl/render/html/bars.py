@@ -74,7 +74,7 @@ def build_bar_chart(plot: Plot) -> BarChart:
         first = not drawn or stacked or pieces[0] == 0
         y += NAME + (GAP if drawn else 0) if first else 1
         total = sums[place] if stacked else plot.series[pieces[0]].points[place][1]
-        drawn.append(_build_bar(plot, place, pieces, (unit, y), (first, format_number(total))))
+        drawn.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=first, total=format_number(total)))
         y += THICK
     keys = tuple((printable(series.name), min(i, LOOKS - 1)) for i, series in enumerate(plot.series))
     return BarChart(
@@ -88,11 +88,9 @@ def build_bar_chart(plot: Plot) -> BarChart:
     )
 
 
-def _build_bar(
-    plot: Plot, place: int, series: list[int], unit_and_y: tuple[float, int], first_and_total: tuple[bool, str]
-) -> Bar:
-    """Build one bar of a place."""
-    made, (unit, y), (named, total) = list[BarPiece](), unit_and_y, first_and_total
+def _build_bar(plot: Plot, place: int, series: list[int], *, unit: float, y: int, is_named: bool, total: str) -> Bar:
+    """Build one bar of a place: `unit` is the width of an amount of 1, `total` the text behind the bar."""
+    made = list[BarPiece]()
     x = 0.0
     name = printable(plot.places[place])
     for i in series:
@@ -101,4 +99,4 @@ def _build_bar(
             title = f"{name}: {printable(plot.series[i].name)} {format_number(amount)}"
             made.append(BarPiece(round(x, 2), round(amount * unit, 2), min(i, LOOKS - 1), title))
             x += amount * unit
-    return Bar(shorten_middle(name, LABEL) if named else "", name, y, tuple(made), round(x, 2), total)
+    return Bar(shorten_middle(name, LABEL) if is_named else "", name, y, tuple(made), round(x, 2), total)
